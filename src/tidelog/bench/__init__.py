@@ -1,0 +1,1 @@
+"""Load generator, workloads, and the comparison with a peer."""

@@ -1,0 +1,1 @@
+"""Accounts, sessions, rights, routing and outboxes: the server without sockets."""

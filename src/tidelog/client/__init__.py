@@ -1,0 +1,1 @@
+"""A small, fast, synchronous client on the same wire room."""

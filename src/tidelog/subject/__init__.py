@@ -1,0 +1,1 @@
+"""Subjects: validity, wildcards, and who is interested in them."""

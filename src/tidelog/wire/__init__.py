@@ -1,0 +1,1 @@
+"""NATS bytes to operations and back, for both roles, without I/O."""
