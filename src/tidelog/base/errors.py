@@ -1,0 +1,60 @@
+"""Every error that Tidelog raises on purpose.
+
+    TidelogError
+    ├─ ProtocolError(text, reason)   the peer broke the wire rules; text goes into -ERR, the connection closes
+    ├─ ConfigError(path, line, ...)  a configuration that cannot be used; says where and what to do
+    ├─ ClientError                   what the synchronous client reports to its caller
+    │  ├─ NoResponders · Timeout · Disconnected · ServerError
+
+Split only where a caller would act differently. Programmer errors are asserts; data from disk or network is checked.
+"""
+
+
+class TidelogError(Exception):
+    """Root of everything that Tidelog raises on purpose."""
+
+
+class ProtocolError(TidelogError):
+    """The peer broke the wire rules and the connection must close.
+
+    `text` is what goes into `-ERR '...'` (empty: close without a word); `reason` is the closed reason for /connz;
+    `detail` goes to the log only.
+    """
+
+    def __init__(self, text: str, reason: str, detail: str = "") -> None:
+        super().__init__(detail or text or reason)
+        self.text = text
+        self.reason = reason
+        self.detail = detail
+
+
+class ConfigError(TidelogError):
+    """A configuration that cannot be used. `str()` reads `file:line:col: message`, as far as these are known."""
+
+    def __init__(self, message: str, path: str = "", line: int = 0, column: int = 0) -> None:
+        where = ":".join(str(part) for part in (path, line, column) if part)
+        super().__init__(f"{where}: {message}" if where else message)
+        self.message = message
+        self.path = path
+        self.line = line
+        self.column = column
+
+
+class ClientError(TidelogError):
+    """What the synchronous client reports to its caller."""
+
+
+class NoResponders(ClientError):
+    """Nobody listens to the subject of a request."""
+
+
+class Timeout(ClientError):
+    """The answer did not come within the given time."""
+
+
+class Disconnected(ClientError):
+    """The connection ended; the message says why."""
+
+
+class ServerError(ClientError):
+    """The server sent `-ERR`; the message is its text."""
