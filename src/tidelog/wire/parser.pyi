@@ -1,0 +1,17 @@
+from collections.abc import Sequence
+
+PARSE_ERROR: str
+PROTOCOL_VIOLATION: str
+
+class Operations:
+    max_control_line: int
+    max_payload: int
+    client_role: bool
+    headers: bool
+
+class Collector(Operations):
+    def __init__(
+        self, *, client_role: bool = True, max_control_line: int = 4096, max_payload: int = -1
+    ) -> None: ...
+    def feed(self, data: bytes | bytearray | memoryview) -> list[tuple[object, ...]]: ...
+    def tail_of(self, data: bytes) -> Sequence[bytes]: ...
