@@ -4,13 +4,15 @@
 
 Promises: a line is one `os.write`; logging never raises, whatever the disk or the receiver does (lines that
 could not be written are counted, and the first that can be written again is preceded by one that tells the
-number); control characters in a text are escaped, so nobody outside can forge a line. `debug_on` and `trace_on`
-are plain attributes: the caller tests them before it builds a text.
+number); control characters in a text are escaped, so nobody outside can forge a line. `debug_on` and
+`trace_on` are plain attributes: the caller tests them before it builds a text.
 
-How it works: a `Logger` passes level and text to its sink. Sinks write to a descriptor, to a file that rotates
-by size, or to syslog. `apply` exchanges the sink in place (reload), so everybody may keep the one `Logger`.
+How it works: a `Logger` passes level and text to its sink. Sinks write to a descriptor, to a file that
+rotates by size, or to syslog. `apply` exchanges the sink in place (reload), so everybody may keep the one
+`Logger`.
 
-It does not end the process on `fatal`, knows no logger names and no filters, and serves the loop's thread only.
+It does not end the process on `fatal`, knows no logger names and no filters, and serves the loop's thread
+only.
 """
 
 import os
@@ -244,7 +246,7 @@ class Logger:
             self.sink.write(TRC, text)
 
     def apply(self, settings: LogSettings, clock: Clock | None = None) -> None:
-        """Log as `settings` say from now on. ConfigError: their sink cannot be opened; nothing has changed."""
+        """Log as `settings` say from now on. ConfigError: the sink cannot be opened; nothing has changed."""
         sink = open_sink(settings, clock or SystemClock())
         self.sink.close()
         self.sink = sink

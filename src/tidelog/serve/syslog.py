@@ -1,10 +1,10 @@
-"""Log lines to syslog: to the local daemon through the C library, or to a receiver by udp, tcp or unix socket.
+"""Log lines to syslog: the local daemon through the C library, or a receiver by udp, tcp or unix socket.
 
-Promises: never raises and never waits after it was opened. A receiver that is away or slow loses lines; a stream
-is connected anew, at most once a second.
+Promises: never raises and never waits after it was opened. A receiver that is away or slow loses lines; a
+stream is connected anew, at most once a second.
 
-Remote lines have the form `<severity>2026-11-18T12:00:00+01:00 host tag[pid]: text`, one per datagram or line,
-with facility 0, as nats-server sends them.
+Remote lines have the form `<severity>2026-11-18T12:00:00+01:00 host tag[pid]: text`, one per datagram or
+line, with facility 0, as nats-server sends them.
 """
 
 import os

@@ -35,8 +35,8 @@ class ListSink(NullSink):
         self.lines.append((level, text))
 
 
-def form(**settings: bool) -> LineFormat:
-    return LineFormat(ManualClock(NOON_NS), LogSettings(utc=True, **settings), pid=42)
+def form(time: bool = True) -> LineFormat:
+    return LineFormat(ManualClock(NOON_NS), LogSettings(utc=True, time=time), pid=42)
 
 
 def test_line_is_what_harnesses_parse() -> None:
