@@ -92,7 +92,7 @@ class Limits:
     max_control_line: int = 4096
     max_payload: int = 1024 * 1024
     max_pending: int = 64 * 1024 * 1024
-    max_connections: int = 65_536
+    max_connections: int = 65_536  # negative: nobody may come in (`max_connections: 0` in a file)
     max_subscriptions: int = 0  # per connection; 0: no limit
     max_sub_tokens: int = 0
     max_traced_msg_len: int = 0
