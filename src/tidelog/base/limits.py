@@ -3,22 +3,23 @@
 KIB = 1024
 MIB = 1024 * 1024
 
-# One recv() at most. Large enough that a 16-byte flood costs one system call per ~8,000 messages, small enough that
-# input and output of a burst stay in the second-level cache together (docs/benchmarks).
+# One recv() at most. Large enough that a 16-byte flood costs one system call per ~8,000 messages, small
+# enough that input and output of a burst stay in the second-level cache together (docs/benchmarks).
 READ_BURST_SIZE = 128 * KIB
 
-# A message that does not fit in what a burst left over is collected in a buffer of its own size; smaller rests are
-# moved to the front of the shared buffer.
+# A message that does not fit in what a burst left over is collected in a buffer of its own size; smaller
+# rests are moved to the front of the shared buffer.
 CARRY_IN_PLACE_SIZE = 64 * KIB
 
-# Outbox blocks grow by four from first to last, so an idle-ish connection costs 4 KiB and a busy one few system calls.
+# Outbox blocks grow by four from first to last, so an idle-ish connection costs 4 KiB and a busy one few
+# system calls.
 OUTBOX_BLOCK_FIRST = 4 * KIB
 OUTBOX_BLOCK_LAST = 256 * KIB
 # Free blocks of each size kept for the next burst; beyond that memory goes back to the allocator.
 OUTBOX_BLOCKS_KEPT = 64
 
-# A producer whose consumers hold more than this unsent is paused for at most PRODUCER_PAUSE_NS per burst, so that
-# a burst is written while it is still in the cache. Far below `max_pending`, which ends the consumer.
+# A producer whose consumers hold more than this unsent is paused for at most PRODUCER_PAUSE_NS per burst, so
+# that a burst is written while it is still in the cache. Far below `max_pending`, which ends the consumer.
 CONGESTED_SIZE = 1 * MIB
 PRODUCER_PAUSE_NS = 2_000_000
 
@@ -28,3 +29,16 @@ ROUTE_CACHE_TARGETS = 1_000_000
 
 # Cached publish decisions per set of rights.
 RIGHTS_CACHE_ENTRIES = 16_384
+
+# The monitor serves people and scrapers, so it is generous with them and never lets one hold the server up.
+# A request head is a path, a few options and what a browser adds.
+HTTP_HEAD_SIZE = 16 * KIB
+# GET needs no body; what a careless client sends along is skipped up to here.
+HTTP_BODY_SIZE = 64 * KIB
+HTTP_CONNECTIONS = 256
+# From the first byte of a request, or from the connection, to the end of its head.
+HTTP_HEAD_TIME_S = 5.0
+# A kept connection without a request: longer than the usual scrape interval of a minute.
+HTTP_IDLE_TIME_S = 120.0
+# A peer that has stopped reading a large document.
+HTTP_WRITE_TIME_S = 60.0
