@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tidelog.subject.pattern import has_wildcard, is_subset, is_valid_subject, matches, overlaps
 
-# Enough to tell all patterns of up to three tokens over `a` and `b` apart: `c` stands for a token that no pattern
-# names, the fourth level for longer than any pattern says.
+# Enough to tell all patterns of up to three tokens over `a` and `b` apart: `c` stands for a token that no
+# pattern names, the fourth level for longer than any pattern says.
 UNIVERSE = [
     b".".join(tokens) for size in range(1, 5) for tokens in itertools.product((b"a", b"b", b"c"), repeat=size)
 ]

@@ -27,8 +27,10 @@ PRODUCER_PAUSE_NS = 2_000_000
 ROUTE_CACHE_ENTRIES = 65_536
 ROUTE_CACHE_TARGETS = 1_000_000
 
-# Cached publish decisions per set of rights.
+# Remembered decisions per set of rights; those on longer subjects are made anew, so that memory stays at a
+# few MiB.
 RIGHTS_CACHE_ENTRIES = 16_384
+RIGHTS_CACHE_SUBJECT_SIZE = 256
 
 # The monitor serves people and scrapers, so it is generous with them and never lets one hold the server up.
 # A request head is a path, a few options and what a browser adds.
@@ -42,3 +44,7 @@ HTTP_HEAD_TIME_S = 5.0
 HTTP_IDLE_TIME_S = 120.0
 # A peer that has stopped reading a large document.
 HTTP_WRITE_TIME_S = 60.0
+
+# Reply subjects that one connection may answer to under `allow_responses` and has not: about 10 MiB if they
+# are of usual length.
+REPLIES_TRACKED = 65_536
