@@ -11,6 +11,30 @@ READ_BURST_SIZE = 128 * KIB
 # rests are moved to the front of the shared buffer.
 CARRY_IN_PLACE_SIZE = 64 * KIB
 
+# Largest TLS record as it travels: 16 KiB of plain text, a header, at most 256 bytes around it (RFC 8446
+# §5.2).
+TLS_RECORD_SIZE = 16 * KIB + 261
+
+# TLS reads and writes its memory buffers in pieces of this size. They never shrink, so this bounds what an
+# idle connection keeps (two buffers of 4/3 of it); larger pieces gain less than 5 % throughput.
+TLS_PIECE_SIZE = 32 * KIB
+
+# A websocket handshake is one HTTP request; browsers and JWTs in cookies stay far below this.
+WEBSOCKET_REQUEST_SIZE = 64 * KIB
+
+# A websocket message is held until its frame is complete, so it is bounded: by this many times
+# `max_payload`, within the two sizes. The lower one lets clients batch when `max_payload` is small, the
+# upper one bounds memory.
+WEBSOCKET_MESSAGE_PAYLOADS = 8
+WEBSOCKET_MESSAGE_SIZE_LEAST = 8 * MIB
+WEBSOCKET_MESSAGE_SIZE_MOST = 64 * MIB
+
+# Messages up to this size go out uncompressed: they would hardly shrink.
+WEBSOCKET_COMPRESS_ABOVE_SIZE = 64
+
+# Browsers handle frames of this size better than large ones (the peer's experience).
+WEBSOCKET_BROWSER_FRAME_SIZE = 4 * KIB
+
 # Outbox blocks grow by four from first to last, so an idle-ish connection costs 4 KiB and a busy one few
 # system calls.
 OUTBOX_BLOCK_FIRST = 4 * KIB
