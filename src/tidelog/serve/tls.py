@@ -79,6 +79,8 @@ class TlsContext:
 def _build(settings: TlsSettings, pair: CertificatePair) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
+    # All that is offered is sound, so the client chooses what its machine is fast at.
+    context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     if settings.min_version not in _MIN_VERSIONS:
         raise ConfigError(f"tls: unsupported minimum TLS version: {settings.min_version}")
     context.minimum_version = _MIN_VERSIONS[settings.min_version]

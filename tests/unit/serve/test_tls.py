@@ -295,6 +295,18 @@ def test_only_configured_suites_are_taken(settings: TlsSettings) -> None:
     assert error.text == "TLS handshake error: no cipher suite supported by both client and server"
 
 
+def test_client_chooses_among_the_suites(settings: TlsSettings) -> None:
+    for suite in ("AES128", "AES256"):
+        context = client_context()
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(
+            f"ECDHE-ECDSA-{suite}-GCM-SHA{'256' if suite == 'AES128' else '384'}:ECDHE+AESGCM"
+        )
+        server = TlsFilter(TlsContext(settings))
+        Client(context).handshake(server)
+        assert suite in server.cipher.replace("_", "")
+
+
 def test_suite_names() -> None:
     assert openssl_list(("TLS_AES_128_GCM_SHA256",)) == ""
     assert openssl_list(("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_RSA_WITH_AES_128_CBC_SHA")) == (
