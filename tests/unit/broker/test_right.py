@@ -1,4 +1,4 @@
-"""Rights: each expectation was seen at nats-server 2.15.1, except where the test says that we are stricter."""
+"""Rights: each expectation was seen at nats-server 2.15.1, unless a test says that we are stricter."""
 
 import pytest
 
