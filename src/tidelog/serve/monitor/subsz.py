@@ -1,0 +1,94 @@
+"""/subsz: figures of the interest trees, and the subscriptions in them."""
+
+from tidelog.base.clock import Clock
+from tidelog.broker.view import BrokerView, InterestStats
+from tidelog.serve.monitor.connz import SubscriptionDetail, subscription_detail
+from tidelog.serve.monitor.document import Document, number, timestamp
+from tidelog.serve.monitor.query import BadQuery, Query, page, read_bool, read_int
+from tidelog.subject.pattern import is_valid_literal, matches
+
+LIMIT = 1024
+
+
+class InterestFigures(Document, frozen=True, kw_only=True):
+    num_subscriptions: int
+    num_cache: int
+    num_inserts: int
+    num_removes: int
+    num_matches: int
+    cache_hit_rate: int | float
+    max_fanout: int
+    avg_fanout: int | float
+
+
+class Subsz(Document, frozen=True, kw_only=True):
+    server_id: str
+    now: str
+    num_subscriptions: int
+    num_cache: int
+    num_inserts: int
+    num_removes: int
+    num_matches: int
+    cache_hit_rate: int | float
+    max_fanout: int
+    avg_fanout: int | float
+    total: int
+    offset: int
+    limit: int
+    subscriptions_list: tuple[SubscriptionDetail, ...] = ()
+
+
+def subsz(server_id: str, broker: BrokerView, clock: Clock, query: Query) -> Subsz:
+    detailed = read_bool(query, "subs")
+    offset = max(read_int(query, "offset"), 0)
+    limit = read_int(query, "limit")
+    limit = limit if limit > 0 else LIMIT
+    wanted = query.get("test", "")
+    if wanted and not is_valid_literal(wanted.encode()):
+        raise BadQuery(f"invalid test subject, must be valid publish subject: {wanted}")
+    only = query.get("acc", "")
+    accounts = [account for account in broker.accounts() if not only or account.name == only]
+    figures = interest_figures([account.interest_stats() for account in accounts])
+    found: list[SubscriptionDetail] = []
+    if detailed:
+        found = [
+            subscription_detail(sub, session.cid, account.name)
+            for account in accounts
+            for session in account.sessions()
+            for sub in session.subscriptions()
+            if not wanted or matches(sub.subject, wanted.encode())
+        ]
+    return Subsz(
+        server_id=server_id,
+        now=timestamp(clock.now_ns()),
+        num_subscriptions=figures.num_subscriptions,
+        num_cache=figures.num_cache,
+        num_inserts=figures.num_inserts,
+        num_removes=figures.num_removes,
+        num_matches=figures.num_matches,
+        cache_hit_rate=figures.cache_hit_rate,
+        max_fanout=figures.max_fanout,
+        avg_fanout=figures.avg_fanout,
+        total=len(found),
+        offset=offset,
+        limit=limit,
+        subscriptions_list=tuple(found[page(offset, limit, len(found))]),
+    )
+
+
+def interest_figures(parts: list[InterestStats]) -> InterestFigures:
+    """Of several trees together."""
+    lookups = sum(part.matches for part in parts)
+    cached = sum(part.cached_routes for part in parts)
+    hits = sum(part.cache_hits for part in parts)
+    fanout = sum(part.total_fanout for part in parts)
+    return InterestFigures(
+        num_subscriptions=sum(part.subscriptions for part in parts),
+        num_cache=cached,
+        num_inserts=sum(part.inserts for part in parts),
+        num_removes=sum(part.removes for part in parts),
+        num_matches=lookups,
+        cache_hit_rate=number(hits / lookups) if lookups else 0,
+        max_fanout=max((part.max_fanout for part in parts), default=0),
+        avg_fanout=number(fanout / cached) if cached else 0,
+    )
