@@ -31,6 +31,9 @@ _ACCEPT_GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _DEFLATE_ANSWER = "permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 _FORBIDDEN_HEADERS = frozenset({"host", "content-length", "connection", "upgrade", "nats-no-masking"})
 
+# What h11 says of HTTP/1.1 without the header.
+_NO_HOST = "Missing mandatory Host: header"
+
 # (scheme, host, port)
 Origin = tuple[str, str, int]
 
@@ -282,9 +285,15 @@ def _refused(request: Request, status: HTTPStatus, why: str) -> Refused:
 
 
 def _bad_http(why: str, code: int) -> Refused:
+    """What is not good HTTP/1 is answered in the peer's short form."""
     status = HTTPStatus(code)
     title = f"{status.value} {status.phrase}"
-    answer = (
-        f"HTTP/1.1 {title}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n{title}"
-    )
-    return Refused(f"websocket handshake error: {why}", answer.encode("ascii"))
+    body = ""
+    if code == HTTPStatus.HTTP_VERSION_NOT_SUPPORTED:
+        title += ": unsupported protocol version"
+    elif code == HTTPStatus.NOT_IMPLEMENTED:
+        body = "Unsupported transfer encoding"
+    elif why == _NO_HOST:
+        title += ": missing required Host header"
+    head = f"HTTP/1.1 {title}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+    return Refused(f"websocket handshake error: {why}", (head + (body or title)).encode("ascii"))

@@ -101,19 +101,20 @@ def test_answer_to_head_has_no_body() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "status"),
+    ("data", "title", "body"),
     [
-        (b"CONNECT {}\r\n\r\n", b"400 Bad Request"),
-        (b"\x16\x03\x01\x02\x00\x01", b"400 Bad Request"),
-        (request(Host=None), b"400 Bad Request"),
-        (request("GET / HTTP/2.0"), b"505 HTTP Version Not Supported"),
-        (request(Transfer_Encoding="magic"), b"501 Not Implemented"),
+        (b"CONNECT {}\r\n\r\n", b"400 Bad Request", b""),
+        (b"\x16\x03\x01\x02\x00\x01", b"400 Bad Request", b""),
+        (request(Host=None), b"400 Bad Request: missing required Host header", b""),
+        (request("GET / HTTP/2.0"), b"505 HTTP Version Not Supported: unsupported protocol version", b""),
+        (request(Transfer_Encoding="magic"), b"501 Not Implemented", b"Unsupported transfer encoding"),
     ],
 )
-def test_what_is_not_http_is_answered_shortly(data: bytes, status: bytes) -> None:
-    answer = refused(data, rules()).answer
-    assert answer.startswith(b"HTTP/1.1 " + status)
-    assert answer.endswith(b"\r\nConnection: close\r\n\r\n" + status)
+def test_what_is_not_http_is_answered_shortly(data: bytes, title: bytes, body: bytes) -> None:
+    head, _, rest = refused(data, rules()).answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 " + title + b"\r\n")
+    assert head.endswith(b"\r\nConnection: close")
+    assert rest == (body or title)
 
 
 def test_size_of_a_request_is_bounded() -> None:
