@@ -14,13 +14,14 @@ users.
 """
 
 import contextlib
+import hashlib
 import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tidelog.base.errors import ConfigError
 from tidelog.base.limits import READ_BURST_SIZE, TLS_PIECE_SIZE, TLS_RECORD_SIZE
-from tidelog.serve.certificate import CertificateFacts, read_certificate
+from tidelog.broker.certificate import PeerCertificate, read_certificate
 from tidelog.serve.cipher import iana_name, openssl_list
 from tidelog.serve.filter import CLIENT_CLOSED, READ_ERROR, TLS_HANDSHAKE_FAILURE, Bytes, FilterError
 from tidelog.serve.options import CertificatePair, TlsSettings
@@ -62,6 +63,7 @@ class TlsContext:
 
     def __init__(self, settings: TlsSettings) -> None:
         """Raises ConfigError that names the file or the value, with the position of the `tls` block."""
+        self.verify_and_map = settings.verify_and_map
         self.verify = settings.verify or settings.verify_and_map
         self.pinned_certs = settings.pinned_certs
         self.scratch = bytearray(READ_BURST_SIZE + TLS_RECORD_SIZE)
@@ -183,8 +185,9 @@ class TlsFilter:
 
     def __init__(self, context: TlsContext) -> None:
         self.established = False
-        # Known once established, if the client gave a certificate.
-        self.peer: CertificateFacts | None = None
+        # The certificate that a verified client gave, as it came (DER) and, if users are mapped by it, read.
+        self.peer_certificate = b""
+        self.peer: PeerCertificate | None = None
         self._context = context
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
@@ -233,15 +236,19 @@ class TlsFilter:
         return True
 
     def _check_peer(self) -> None:
-        der = self._tls.getpeercert(binary_form=True) if self._context.verify else None
-        if der is not None:
-            try:
+        context = self._context
+        if context.verify:
+            self.peer_certificate = self._tls.getpeercert(binary_form=True) or b""
+        der, pins = self.peer_certificate, context.pinned_certs
+        try:
+            if context.verify_and_map:
                 self.peer = read_certificate(der)
-            except ValueError as error:
-                self._closed = True
-                raise _handshake_error(f"cannot read the client's certificate: {error}") from error
-        pinned = self._context.pinned_certs
-        if pinned and (self.peer is None or self.peer.key_sha256 not in pinned):
+            # Who is not asked for a certificate has none that could be pinned.
+            pinned = not pins or (bool(der) and _key_digest(der) in pins)
+        except ValueError as error:
+            self._closed = True
+            raise _handshake_error(f"cannot read the client's certificate: {error}") from error
+        if not pinned:
             self._closed = True
             raise _handshake_error("certificate not pinned")
 
@@ -292,6 +299,15 @@ class TlsFilter:
         if self.established:
             return FilterError(CLIENT_CLOSED, quiet=True)
         return _handshake_error("EOF")
+
+
+def _key_digest(der: bytes) -> str:
+    """What `pinned_certs` holds: lower-case hex SHA-256 of the public key information."""
+    from cryptography import x509  # only pins need it, and it is slow to import
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    key = x509.load_der_x509_certificate(der).public_key()
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def _handshake_error(words: str, *, quiet: bool = False) -> FilterError:
