@@ -5,7 +5,7 @@ from setuptools import Extension, setup
 
 setup(
     ext_modules=cythonize(
-        [Extension("*", ["src/tidelog/**/*.pyx"], extra_compile_args=["-O3", "-fno-plt", "-Wno-unused-function"])],
+        [Extension("*", ["src/tidelog/**/*.pyx"], include_dirs=["src/tidelog/base"], extra_compile_args=["-O3", "-fno-plt", "-Wno-unused-function"])],
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,

@@ -179,7 +179,7 @@ cdef Py_ssize_t parse_message(
             fail_control_line()
         return 0
     line_size = newline - line
-    canonical = line_size > 0 and newline[-1] == 13
+    canonical = line_size > 0 and (newline - 1)[0] == 13
     if canonical:
         line_size -= 1
     if line_size > operations.max_control_line:
@@ -225,7 +225,12 @@ cdef Py_ssize_t parse_message(
         fail_unknown(data + used - 2, 2)
 
     message.tail = words[names].start
-    if canonical and line + line_size == words[count - 1].start + words[count - 1].size and (
+    if has_header and message.header_size == 0:
+        # An empty header block is delivered as none at all: without its size.
+        message.has_header = False
+        words[count - 2] = words[count - 1]
+        write_canonical_tail(operations, &message, words, names, count - 1)
+    elif canonical and line + line_size == words[count - 1].start + words[count - 1].size and (
         words[count - 1].start - message.tail == spaced_size(words, names, count - 1)
     ):
         message.tail_size = data + used - message.tail
@@ -262,7 +267,7 @@ cdef Py_ssize_t parse_argument(
             fail_control_line()
         return 0
     line_size = newline - p
-    if line_size > 0 and newline[-1] == 13:
+    if line_size > 0 and (newline - 1)[0] == 13:
         line_size -= 1
     if line_size > operations.max_control_line:
         fail_control_line()

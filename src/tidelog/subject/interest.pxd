@@ -1,0 +1,79 @@
+"""Door to interest: who listens to what, and how a message gets there."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint64_t
+
+from tidelog.base.bytemap cimport ByteMap
+from tidelog.base.chance cimport Chance
+from tidelog.wire.parser cimport Message
+
+
+cdef struct Target:
+    PyObject* subscription       # borrowed: the route keeps it alive
+    PyObject* subscriber
+    const char* prefix           # "HMSG <subject> <sid> "; one byte further begins "MSG ..."
+    Py_ssize_t prefix_size
+
+
+cdef class Subscriber:
+    """Somebody to whom messages are delivered: a client's session, a stream, or a part of the server itself."""
+
+    # Returns whether the message was taken. `publisher` is None when the server itself publishes.
+    cdef bint deliver(self, Target* target, Message* message, Subscriber publisher) except -1
+    cdef bint accepts(self, Subscription subscription, bytes subject) except -1
+
+
+cdef class Subscription:
+    cdef readonly bytes subject
+    cdef readonly bytes queue            # empty: a plain subscription
+    cdef readonly bytes sid
+    cdef readonly Subscriber subscriber
+    cdef public int64_t max_msgs         # ends after so many deliveries; 0: no bound
+    cdef public int64_t delivered
+    cdef readonly bint closed
+
+
+cdef class Route:
+    """The compiled answer to "who gets a message on this subject?"."""
+
+    cdef readonly bytes subject
+    cdef uint64_t generation             # good while equal to the interest's; 0: dropped
+    cdef Target* targets                 # plain ones first, then the groups' members, group by group
+    cdef Py_ssize_t plain_count
+    cdef Py_ssize_t target_count
+    cdef Py_ssize_t group_count
+    cdef Py_ssize_t* group_ends
+    cdef char* text
+    cdef list kept
+    cdef int fill(self, list plain, list groups) except -1
+
+    cdef Py_ssize_t deliver(self, Message* message, Subscriber publisher, Chance chance) except -1
+
+
+cdef class Interest:
+    cdef uint64_t generation
+    cdef Node root
+    cdef ByteMap routes
+    cdef Py_ssize_t cached_targets
+    cdef readonly Py_ssize_t count
+    cdef readonly int64_t inserts
+    cdef readonly int64_t removes
+    cdef readonly int64_t matches
+    cdef readonly int64_t cache_hits
+
+    cdef Route route(self, const char* subject, Py_ssize_t size)
+    cdef Route compile(self, bytes subject)
+    cpdef bint insert(self, Subscription subscription) except -1
+    cpdef bint remove(self, Subscription subscription) except -1
+    cpdef invalidate(self)
+    cdef int forget(self, bytes subject, bint wildcard) except -1
+    cdef int drop_routes(self) except -1
+
+
+cdef class Node:
+    cdef dict children       # token -> Node
+    cdef Node any_token      # *
+    cdef Node any_rest       # >
+    cdef dict plain          # Subscription -> None, in the order of arrival
+    cdef dict queues         # queue -> {Subscription: None}
+    cdef bint empty(self)
