@@ -1,0 +1,167 @@
+"""What a connection still has to send: a chain of byte blocks, appended at one end and written from the other.
+
+Promises
+  * Bytes leave in the order in which they came (NET-1).
+  * An empty outbox owns no memory. Blocks start small and grow, so thousands of connections with a few bytes each cost
+    a few KiB each, and a busy one needs few system calls.
+  * Freed blocks are kept in a small pool, last in first out, so that a burst is written into warm memory.
+
+It knows nothing of sockets: the owner gathers an `iovec`, writes it, and consumes what was written.
+"""
+
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from tidelog.base import limits
+
+cdef enum:
+    KINDS = 4
+cdef Py_ssize_t CAPACITY[KINDS]
+cdef Block* pool[KINDS]
+cdef int pooled[KINDS]
+cdef int POOL_LIMIT = limits.OUTBOX_BLOCKS_KEPT
+cdef int kind_index
+for kind_index in range(KINDS):
+    CAPACITY[kind_index] = limits.OUTBOX_BLOCK_FIRST << (2 * kind_index)
+    pool[kind_index] = NULL
+    pooled[kind_index] = 0
+assert CAPACITY[KINDS - 1] == limits.OUTBOX_BLOCK_LAST
+
+
+cdef Block* take_block(int kind) except NULL:
+    cdef Block* block = pool[kind]
+    if block != NULL:
+        pool[kind] = block.next
+        pooled[kind] -= 1
+    else:
+        block = <Block*>malloc(sizeof(Block) + CAPACITY[kind])
+        if block == NULL:
+            raise MemoryError
+        block.kind = kind
+        block.capacity = CAPACITY[kind]
+    block.next = NULL
+    block.start = 0
+    block.end = 0
+    return block
+
+
+cdef void give_block(Block* block) noexcept:
+    if pooled[block.kind] >= POOL_LIMIT >> block.kind:
+        free(block)
+        return
+    block.next = pool[block.kind]
+    pool[block.kind] = block
+    pooled[block.kind] += 1
+
+
+cdef inline char* bytes_of(Block* block) noexcept:
+    return <char*>(block + 1)
+
+
+cdef class Outbox:
+    def __dealloc__(self):
+        self.clear()
+
+    cdef int append(self, const char* data, Py_ssize_t size) except -1:
+        cdef Block* block = self.tail
+        if block != NULL and block.capacity - block.end >= size:
+            memcpy(bytes_of(block) + block.end, data, size)
+            block.end += size
+            self.size += size
+            return 0
+        return self.append_slow(data, size)
+
+    cdef int append_pair(self, const char* a, Py_ssize_t a_size, const char* b, Py_ssize_t b_size) except -1:
+        cdef Block* block = self.tail
+        cdef char* out
+        if block != NULL and block.capacity - block.end >= a_size + b_size:
+            out = bytes_of(block) + block.end
+            memcpy(out, a, a_size)
+            memcpy(out + a_size, b, b_size)
+            block.end += a_size + b_size
+            self.size += a_size + b_size
+            return 0
+        self.append(a, a_size)
+        return self.append(b, b_size)
+
+    cdef int append_slow(self, const char* data, Py_ssize_t size) except -1:
+        cdef Block* block
+        cdef Py_ssize_t room
+        while size > 0:
+            if self.tail == NULL or self.tail.end == self.tail.capacity:
+                block = take_block(self.next_kind)
+                if self.next_kind < KINDS - 1:
+                    self.next_kind += 1
+                if self.tail == NULL:
+                    self.head = block
+                else:
+                    self.tail.next = block
+                self.tail = block
+            block = self.tail
+            room = min(size, block.capacity - block.end)
+            memcpy(bytes_of(block) + block.end, data, room)
+            block.end += room
+            self.size += room
+            data += room
+            size -= room
+        return 0
+
+    cdef int gather(self, iovec* vector, int most) noexcept:
+        """Point `vector` at the waiting bytes, oldest first. Returns how many entries it filled."""
+        cdef Block* block = self.head
+        cdef int count = 0
+        while block != NULL and count < most:
+            if block.end > block.start:
+                vector[count].iov_base = bytes_of(block) + block.start
+                vector[count].iov_len = block.end - block.start
+                count += 1
+            block = block.next
+        return count
+
+    cdef void consume(self, Py_ssize_t size) noexcept:
+        """Forget the first `size` bytes: they were written."""
+        cdef Block* block
+        cdef Py_ssize_t step
+        self.size -= size
+        self.drained += size
+        while size > 0:
+            block = self.head
+            step = min(size, block.end - block.start)
+            block.start += step
+            size -= step
+            if block.start == block.end:
+                self.head = block.next
+                if self.head == NULL:
+                    self.tail = NULL
+                give_block(block)
+        if self.size == 0:
+            # The next burst is likely of the size of this one: begin with a block that holds it.
+            self.next_kind = 0
+            while self.next_kind < KINDS - 1 and CAPACITY[self.next_kind] < self.drained:
+                self.next_kind += 1
+            self.drained = 0
+
+    cdef void clear(self) noexcept:
+        cdef Block* block
+        while self.head != NULL:
+            block = self.head
+            self.head = block.next
+            give_block(block)
+        self.tail = NULL
+        self.size = 0
+
+    # From Python: for filters (TLS, websocket), which want objects, and for tests.
+
+    def write(self, bytes data) -> None:
+        self.append(data, len(data))
+
+    def take(self) -> list[bytes]:
+        """Everything that waits, one `bytes` per block; the outbox is empty afterwards."""
+        cdef list parts = []
+        cdef Block* block = self.head
+        while block != NULL:
+            if block.end > block.start:
+                parts.append((bytes_of(block) + block.start)[:block.end - block.start])
+            block = block.next
+        self.consume(self.size)
+        return parts
