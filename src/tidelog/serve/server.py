@@ -1,0 +1,268 @@
+"""One running server: listeners, connections and the tick, around a broker.
+
+`Server` owns the event loop's side of everything: it accepts, lets connections read, writes all outboxes once per
+tick, drives the broker's timers, and ends in order. It has no signals, no files but those it is told to write, and
+no process-wide effect, so several can run in one process; `serve.process` adds what a program needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from tidelog import PROTOCOL_VERSION
+from tidelog.base.clock import Clock, SystemClock
+
+from tidelog.broker.broker import Broker
+from tidelog.broker.nkey import new_server_id
+from tidelog.broker.view import WEBSOCKET
+from tidelog.serve.connection import Connection
+from tidelog.serve.filter import FilterError
+from tidelog.serve.listener import Listener, address, bind, shown
+from tidelog.serve.log import Logger
+from tidelog.serve.options import Options
+from tidelog.serve.reception import ClientReception, WebsocketReception
+from tidelog.wire.handshake import Info
+
+# Password hashes are slow on purpose; two threads check them, so that a storm of them leaves the loop alone.
+HASH_THREADS = 2
+
+
+class Server:
+    def __init__(
+        self,
+        options: Options,
+        log: Logger,
+        *,
+        client_socket: socket.socket | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`client_socket`: already bound and listening, by somebody who was in a hurry."""
+        self.options = options
+        self.log = log
+        self.clock = clock if clock is not None else SystemClock()
+        self.monotonic_ns = time.monotonic_ns
+        self.client_socket = client_socket
+        self.server_id = new_server_id()
+        self.start_ns = self.clock.now_ns()
+        self.config_load_ns = self.start_ns
+        self.connections: set[Connection] = set()
+        self.listeners: list[Listener] = []
+        self.sockets: dict[str, socket.socket] = {}
+        self.stopped = asyncio.Event()
+        self.timer: asyncio.TimerHandle | None = None
+        self.pool: ThreadPoolExecutor | None = None
+        self.stopping = False
+
+    # ---- start ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen, and be ready. Raises ConfigError for what cannot be bound or read."""
+        self.loop = asyncio.get_running_loop()
+        options = self.options
+        self.tls = self.make_tls(options)
+        self.websocket_tls, self.upgrade_rules = self.make_websocket(options)
+        sock = self.client_socket or bind(options.host, options.port)
+        self.client_socket = None
+        self.sockets["nats"] = sock
+        self.host, self.port = options.host, address(sock)[1]
+        self.broker = Broker(
+            options.broker,
+            self.make_info(options),
+            clock=self.clock,
+            log=self.log,
+            elsewhere=self.run_elsewhere,
+        )
+        self.broker.flushes.wake = self.wake
+        self.broker.timers.on_earlier = self.arm_timer
+        self.write_deadline_s = options.broker.limits.write_deadline_ns / 1e9
+        self.listen(sock, ClientReception(self, self.loop).accept)
+        self.log.info(f"Listening for client connections on {shown(self.host, self.port)}")
+        if options.tls is not None:
+            self.log.info("TLS required for client connections")
+        if options.websocket.port:
+            self.start_websocket()
+
+    def listen(self, sock: socket.socket, on_accept: Callable[[int, str, int], None]) -> None:
+        self.listeners.append(Listener(self.loop, sock, on_accept, self.log))
+
+    def start_websocket(self) -> None:
+        settings = self.options.websocket
+        sock = bind(settings.host, settings.port, "websocket port")
+        self.sockets["websocket"] = sock
+        port = address(sock)[1]
+        info = msgspec.structs.replace(
+            self.broker.info,
+            host=settings.host,
+            port=port,
+            tls_required=settings.tls is not None,
+            tls_available=False,
+            tls_verify=settings.tls is not None and settings.tls.verify,
+        )
+        self.broker.infos[WEBSOCKET] = info
+        self.listen(sock, WebsocketReception(self, self.loop).accept)
+        scheme = "wss" if settings.tls is not None else "ws"
+        self.log.info(f"Listening for websocket clients on {scheme}://{shown(settings.host, port)}")
+        if settings.tls is None:
+            self.log.warn("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
+
+    def make_tls(self, options: Options) -> object:
+        if options.tls is None:
+            return None
+        from tidelog.serve.tls import TlsContext
+
+        return TlsContext(options.tls)
+
+    def make_websocket(self, options: Options) -> tuple[object, object]:
+        settings = options.websocket
+        if not settings.port:
+            return None, None
+        from tidelog.serve.tls import TlsContext
+        from tidelog.serve.upgrade import UpgradeRules
+
+        tls = TlsContext(settings.tls) if settings.tls is not None else None
+        return tls, UpgradeRules.of(settings, secure=tls is not None)
+
+    def make_info(self, options: Options) -> Info:
+        tls = options.tls
+        return Info(
+            server_id=self.server_id,
+            server_name=options.server_name or self.server_id,
+            version=PROTOCOL_VERSION,
+            proto=1,
+            go=f"python{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
+            host=self.host,
+            port=self.port,
+            headers=options.broker.headers,
+            max_payload=options.broker.limits.max_payload,
+            tls_required=tls is not None and not options.allow_non_tls,
+            tls_available=tls is not None and options.allow_non_tls,
+            tls_verify=tls is not None and tls.verify,
+        )
+
+    def scheme(self, name: str) -> str:
+        """The URL scheme of a listener of `sockets`."""
+        if name == "nats":
+            return "tls" if self.options.tls is not None and not self.options.allow_non_tls else "nats"
+        if name == "websocket":
+            return "wss" if self.websocket_tls is not None else "ws"
+        if name == "monitoring":
+            return "https" if self.options.https_port else "http"
+        return "nats"
+
+    # ---- the tick ------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        self.loop.call_soon(self.flush_all)
+
+    def flush_all(self) -> None:
+        """Write every outbox that has something new, each in one call."""
+        for recipient in self.broker.flushes.take():
+            recipient.connection.flush()
+
+    def arm_timer(self) -> None:
+        """Wake up when the broker's next timer is due."""
+        due_ns = self.broker.timers.next_due_ns()
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if due_ns is not None:
+            delay_s = max(due_ns - self.clock.monotonic_ns(), 0) / 1e9
+            self.timer = self.loop.call_later(delay_s, self.run_timers)
+
+    def run_timers(self) -> None:
+        self.timer = None
+        self.broker.timers.run(self.clock.monotonic_ns())
+        self.arm_timer()
+
+    def run_elsewhere(self, job: Callable[[], bool], done: Callable[[bool], None]) -> None:
+        """A slow check in a thread; its answer back on the loop."""
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(HASH_THREADS, "tidelog-hash")
+        future = self.loop.run_in_executor(self.pool, job)
+        future.add_done_callback(lambda answer: None if answer.cancelled() else done(answer.result()))
+
+    # ---- told by connections -------------------------------------------------------------------------------------
+
+    def peer_gone(self, connection: Connection, reason: str) -> None:
+        self.broker.close(connection.session, reason, flush=False)
+        connection.close()
+
+    def filter_failed(self, connection: Connection, error: FilterError) -> None:
+        if error.text:
+            say = self.broker.debug if error.quiet else self.broker.error
+            say(connection.session, error.text)
+        self.broker.close(connection.session, error.reason)
+
+    def write_stuck(self, connection: Connection) -> None:
+        self.broker.slow_consumer(connection.session, "Slow Consumer (Write Deadline)")
+        connection.close()
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if not connection.session.closed:
+            self.broker.close(connection.session, "Client Closed", flush=False)
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def stop_listening(self) -> None:
+        for listener in self.listeners:
+            listener.close()
+        self.listeners.clear()
+
+    async def lame_duck(self) -> None:
+        """Take nobody in any more, tell those who are in, and let go of them little by little."""
+        if self.broker.lame_duck:
+            return
+        options = self.options
+        self.log.info("Entering lame duck mode, stop accepting new clients")
+        self.stop_listening()
+        if self.broker.open_sessions:
+            self.broker.announce_lame_duck()
+            await asyncio.sleep(options.lame_duck_grace_s)
+            await self.let_go(max(options.lame_duck_duration_s - options.lame_duck_grace_s, 0.0))
+        await self.stop()
+
+    async def let_go(self, over_s: float) -> None:
+        """Close every client, spread over a time so that they do not all knock at the next server at once."""
+        sessions = list(self.broker.open_sessions.values())
+        if sessions:
+            self.log.info("Closing existing clients")
+        for session in sessions:
+            if self.stopping:
+                return
+            self.broker.close(session, "Server Shutdown")
+            if session is not sessions[-1]:
+                await asyncio.sleep(over_s / len(sessions))
+
+    async def stop(self) -> None:
+        """Close everything. Whoever is connected gets what was already in their outbox."""
+        if self.stopping:
+            await self.stopped.wait()
+            return
+        self.stopping = True
+        self.log.info("Initiating Shutdown...")
+        self.stop_listening()
+        for session in list(self.broker.open_sessions.values()):
+            self.broker.close(session, "Server Shutdown")
+        if self.timer is not None:
+            self.timer.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                while self.connections:
+                    await asyncio.sleep(0.005)
+        for connection in list(self.connections):
+            connection.close()
+        if self.pool is not None:
+            self.pool.shutdown(wait=False, cancel_futures=True)
+        self.log.info("Server Exiting..")
+        self.stopped.set()
+
+
