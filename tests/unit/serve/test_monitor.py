@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from view_fake import NOW_NS, SECOND_NS, FakeAccount, FakeBroker, make_monitor, session
 
 from tidelog.base.clock import ManualClock
 from tidelog.broker.settings import AccountSettings, Authorization, BrokerSettings, Mapping
@@ -17,6 +16,7 @@ from tidelog.serve.monitor.desk import Monitor
 from tidelog.serve.monitor.process import ProcessorMeter, resident_size
 from tidelog.serve.monitor.subsz import interest_figures
 from tidelog.serve.options import LeafnodeSettings, Options, TlsSettings, WebsocketSettings
+from unit.serve.view_fake import NOW_NS, SECOND_NS, FakeAccount, FakeBroker, make_monitor, session
 
 DOCUMENTS = (
     "/varz",

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from view_fake import NOW_NS, SECOND_NS, FakeBroker, session
 
 from tidelog.base.clock import ManualClock
 from tidelog.broker.view import SubscriptionRecord
 from tidelog.serve.monitor.connz import ORDERS, Connz, connz, read_query
 from tidelog.serve.monitor.query import BadQuery
+from unit.serve.view_fake import NOW_NS, SECOND_NS, FakeBroker, session
 
 BROKER = FakeBroker(
     open=[

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from view_fake import NOW_NS, FakeBroker, make_monitor, session
 
 from tidelog.serve.http import Request
 from tidelog.serve.options import Options
+from unit.serve.view_fake import NOW_NS, FakeBroker, make_monitor, session
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
