@@ -149,4 +149,4 @@ def note_tls(connection: Connection, stage: TlsFilter) -> None:
     session.tls_version = stage.version
     session.tls_cipher = stage.cipher
     session.certificate = stage.peer
-    session.peer_certificate = stage.peer.der if stage.peer is not None else b""
+    session.peer_certificate = stage.peer_certificate
