@@ -1,0 +1,1 @@
+"""Raw protocol scripts, and what plays them against a server and writes down its answers."""
