@@ -32,7 +32,7 @@ _TYPE_NAMES = {
     _DOMAIN_COMPONENT: "DC",
 }
 # The order in which Go's pkix.Name writes attributes, and those of which it keeps the last one only.
-_WRITTEN_ORDER = ("SERIALNUMBER", "CN", "POSTALCODE", "STREET", "ST", "L", "OU", "O", "C")
+_WRITTEN_ORDER = ("SERIALNUMBER", "CN", "OU", "O", "POSTALCODE", "STREET", "L", "ST", "C")
 _SINGLE = ("SERIALNUMBER", "CN")
 
 _ESCAPED = re.compile(r"\\(?:([ \"#+,;<=>\\])|((?:[0-9a-fA-F]{2})(?:\\[0-9a-fA-F]{2})*))")

@@ -5,7 +5,7 @@ A destination is a subject whose tokens may also be
     $2  {{wildcard(2)}}            what stands for the second `*` of the source
     {{partition(5,1,2)}}           0 to 4, from a hash of the named wildcards; without any, of all of it
     {{random(5)}}                  0 to 4
-    {{split(1,-)}}                 cut at every `-`; empty tokens are left out
+    {{split(1,-)}}                 cut at every `-`, or between all letters without one; no empty tokens
     {{splitFromLeft(1,3)}}         cut once behind the third byte; splitFromRight counts from the end
     {{sliceFromLeft(1,3)}}         cut into pieces of three bytes; sliceFromRight has the short one in front
     {{left(1,3)}} {{right(1,3)}}   the first, or last, three bytes
@@ -138,8 +138,12 @@ class _Compiler:
     def _split(self, token: bytes, args: list[bytes]) -> Step:
         index, delimiter = _take(token, args, 2)
         pos = self._position(token, index)
-        if not delimiter or b" " in delimiter:
+        if b" " in delimiter:
             raise _invalid("function argument is invalid or in the wrong format", token)
+        if not delimiter:
+            return lambda tokens: ".".join(tokens[pos].decode("utf-8", "surrogateescape")).encode(
+                "utf-8", "surrogateescape"
+            )
         return lambda tokens: b".".join(filter(None, tokens[pos].split(delimiter)))
 
     def _cut(self, token: bytes, args: list[bytes], cut: Callable[[bytes, int], bytes]) -> Step:

@@ -139,6 +139,25 @@ def test_the_subject_as_go_writes_it(certificate: PeerCertificate, texts: list[s
     assert list(certificate.subject_texts()) == texts
 
 
+def test_the_subject_is_written_in_gos_order_whatever_the_certificates() -> None:
+    numbers = {
+        "CN": 3,
+        "SERIALNUMBER": 5,
+        "C": 6,
+        "L": 7,
+        "ST": 8,
+        "STREET": 9,
+        "O": 10,
+        "OU": 11,
+        "POSTALCODE": 17,
+    }
+    # As nats-server logged it.
+    text = "SERIALNUMBER=s,CN=s,OU=s,O=s,POSTALCODE=s,STREET=s,L=s,ST=s,C=s"
+    parts = [((f"2.5.4.{number}", "s"),) for number in numbers.values()]
+    assert list(subject(*parts).subject_texts()) == [text]
+    assert list(subject(*reversed(parts)).subject_texts()) == [text]
+
+
 def test_an_unknown_attribute_makes_a_dn_incomparable() -> None:
     assert subject(((EMAIL, "x"),), ((CN, "joe"),)).dn is None
 
