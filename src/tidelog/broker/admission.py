@@ -209,7 +209,8 @@ class Admission:
         if queue == SYSTEM_QUEUE or (rights is not None and not rights.may_subscribe(subject, queue or None)):
             named = f" using queue {go_quote(queue)}" if queue else ""
             text = f"Permissions Violation for Subscription to {go_quote(subject)}{named}"
-            self.broker.error(session, f"Subscription Violation - Subject {go_quote(subject)}, SID {sid.decode("utf-8", "backslashreplace")}")
+            shown_sid = sid.decode("utf-8", "backslashreplace")
+            self.broker.error(session, f"Subscription Violation - Subject {go_quote(subject)}, SID {shown_sid}")
             return text
         limits = self.settings.limits
         if limits.max_sub_tokens and subject.count(b".") >= limits.max_sub_tokens:

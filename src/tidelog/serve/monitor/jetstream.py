@@ -45,7 +45,7 @@ def jsz(state: ServerState, clock: Clock, query: Query) -> Jsz:
     for name in ("raft", "stream-leader-only"):
         read_bool(query, name)
     if leader_only:
-        raise BadQuery("skip request: not leader")
+        raise BadQuery("filtered response: not leader")
     return Jsz(
         memory=0,
         storage=0,

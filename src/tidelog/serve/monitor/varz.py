@@ -140,6 +140,9 @@ def varz(state: ServerState, broker: BrokerView, clock: Clock, meter: ProcessorM
     limits = settings.limits
     tls = options.tls
     now_ns = clock.now_ns()
+    # Each is a sum over all connections.
+    in_msgs, in_bytes = broker.in_msgs, broker.in_bytes
+    out_msgs, out_bytes = broker.out_msgs, broker.out_bytes
     return Varz(
         server_id=state.server_id,
         server_name=state.server_name,
@@ -186,14 +189,14 @@ def varz(state: ServerState, broker: BrokerView, clock: Clock, meter: ProcessorM
         routes=0,
         remotes=0,
         leafnodes=broker.leaf_count,
-        in_msgs=broker.in_msgs,
-        in_bytes=broker.in_bytes,
-        in_client_msgs=broker.in_msgs,
-        in_client_bytes=broker.in_bytes,
-        out_msgs=broker.out_msgs,
-        out_bytes=broker.out_bytes,
-        out_client_msgs=broker.out_msgs,
-        out_client_bytes=broker.out_bytes,
+        in_msgs=in_msgs,
+        in_bytes=in_bytes,
+        in_client_msgs=in_msgs,
+        in_client_bytes=in_bytes,
+        out_msgs=out_msgs,
+        out_bytes=out_bytes,
+        out_client_msgs=out_msgs,
+        out_client_bytes=out_bytes,
         slow_consumers=broker.slow_consumers,
         stale_connections=broker.stale_connections,
         stalled_clients=broker.stalls,
