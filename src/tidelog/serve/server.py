@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -27,12 +28,23 @@ from tidelog.serve.connection import Connection
 from tidelog.serve.filter import FilterError
 from tidelog.serve.listener import Listener, address, bind, shown
 from tidelog.serve.log import Logger
+from tidelog.serve.monitor.state import ServerState
 from tidelog.serve.options import Options
 from tidelog.serve.reception import ClientReception, WebsocketReception
-from tidelog.wire.handshake import Info
+from tidelog.wire.handshake import Info, encode_info
+
+if TYPE_CHECKING:
+    from tidelog.serve.tls import TlsContext
+    from tidelog.serve.upgrade import UpgradeRules
 
 # Password hashes are slow on purpose; two threads check them, so that a storm of them leaves the loop alone.
 HASH_THREADS = 2
+
+
+class Service(Protocol):
+    """Something that listens beside the clients' listeners."""
+
+    def close(self) -> None: ...
 
 
 class Server:
@@ -52,9 +64,9 @@ class Server:
         self.client_socket = client_socket
         self.server_id = new_server_id()
         self.start_ns = self.clock.now_ns()
-        self.config_load_ns = self.start_ns
         self.connections: set[Connection] = set()
         self.listeners: list[Listener] = []
+        self.services: list[Service] = []
         self.sockets: dict[str, socket.socket] = {}
         self.stopped = asyncio.Event()
         self.timer: asyncio.TimerHandle | None = None
@@ -80,6 +92,15 @@ class Server:
             log=self.log,
             elsewhere=self.run_elsewhere,
         )
+        self.state = ServerState(
+            options=options,
+            server_id=self.server_id,
+            version=PROTOCOL_VERSION,
+            runtime=self.broker.info.go,
+            port=self.port,
+            start_ns=self.start_ns,
+            config_load_ns=self.start_ns,
+        )
         self.broker.flushes.wake = self.wake
         self.broker.timers.on_earlier = self.arm_timer
         self.write_deadline_s = options.broker.limits.write_deadline_ns / 1e9
@@ -89,6 +110,10 @@ class Server:
             self.log.info("TLS required for client connections")
         if options.websocket.port:
             self.start_websocket()
+        if options.leafnode.port:
+            await self.start_leafnode()
+        if options.http_port or options.https_port:
+            await self.start_monitor()
 
     def listen(self, sock: socket.socket, on_accept: Callable[[int, str, int], None]) -> None:
         self.listeners.append(Listener(self.loop, sock, on_accept, self.log))
@@ -97,7 +122,7 @@ class Server:
         settings = self.options.websocket
         sock = bind(settings.host, settings.port, "websocket port")
         self.sockets["websocket"] = sock
-        port = address(sock)[1]
+        port = self.state.websocket_port = address(sock)[1]
         info = msgspec.structs.replace(
             self.broker.info,
             host=settings.host,
@@ -113,14 +138,51 @@ class Server:
         if settings.tls is None:
             self.log.warn("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
 
-    def make_tls(self, options: Options) -> object:
+    async def start_leafnode(self) -> None:
+        from tidelog.serve.leafnode import LeafnodeRefusal
+
+        settings = self.options.leafnode
+        sock = bind(settings.host, settings.port, "leafnode port")
+        self.sockets["leafnodes"] = sock
+        port = self.state.leafnode_port = address(sock)[1]
+        info = msgspec.structs.replace(self.broker.info, host=settings.host, port=port)
+        greeting = encode_info(info)
+        self.services.append(
+            await self.loop.create_server(lambda: LeafnodeRefusal(greeting, self.log), sock=sock)
+        )
+        self.log.info(f"Listening for leafnode connections on {shown(settings.host, port)}")
+
+    async def start_monitor(self) -> None:
+        from tidelog.serve.http import HttpServer
+        from tidelog.serve.monitor.desk import Monitor
+
+        options = self.options
+        monitor = Monitor(self.state, self.broker, self.clock, self.log)
+        http = HttpServer(monitor.answer, self.log, self.clock)
+        self.services.append(http)
+        host = options.http_host or options.host
+        secure = bool(options.https_port)
+        sock = bind(host, options.https_port or options.http_port, "monitor port")
+        self.sockets["monitoring"] = sock
+        port = address(sock)[1]
+        if secure:
+            self.state.https_port = port
+            context = self.make_tls(options)
+            assert context is not None
+            await http.listen(sock, context.ssl)
+        else:
+            self.state.http_port = port
+            await http.listen(sock)
+        self.log.info(f"Starting {'https' if secure else 'http'} monitor on {shown(host, port)}")
+
+    def make_tls(self, options: Options) -> TlsContext | None:
         if options.tls is None:
             return None
         from tidelog.serve.tls import TlsContext
 
         return TlsContext(options.tls)
 
-    def make_websocket(self, options: Options) -> tuple[object, object]:
+    def make_websocket(self, options: Options) -> tuple[TlsContext | None, UpgradeRules | None]:
         settings = options.websocket
         if not settings.port:
             return None, None
@@ -260,6 +322,8 @@ class Server:
                     await asyncio.sleep(0.005)
         for connection in list(self.connections):
             connection.close()
+        for service in self.services:
+            service.close()
         if self.pool is not None:
             self.pool.shutdown(wait=False, cancel_futures=True)
         self.log.info("Server Exiting..")
