@@ -53,7 +53,7 @@ class Admission:
         self.settings = settings
         self.authenticator = Authenticator(settings.authorization, settings.accounts)
 
-    # ---- INFO ----------------------------------------------------------------------------------------------------
+    # ---- INFO ----
 
     def greeting(self, session: Session) -> Info:
         """INFO as this session is told it."""
@@ -81,7 +81,7 @@ class Admission:
             acc_is_sys=session.account_name == self.settings.system_account,
         )
 
-    # ---- authentication ------------------------------------------------------------------------------------------
+    # ---- authentication ----
 
     def await_connect(self, session: Session) -> None:
         """Nothing but CONNECT is welcome, and soon, where identities are asked for."""
@@ -202,7 +202,7 @@ class Admission:
         session.say_error(refused.text)
         self.broker.close(session, refused.reason)
 
-    # ---- rights --------------------------------------------------------------------------------------------------
+    # ---- rights ----
 
     def subscribe_refusal(self, session: Session, subject: bytes, queue: bytes, sid: bytes) -> str | None:
         rights = session.rights
@@ -210,7 +210,9 @@ class Admission:
             named = f" using queue {go_quote(queue)}" if queue else ""
             text = f"Permissions Violation for Subscription to {go_quote(subject)}{named}"
             shown_sid = sid.decode("utf-8", "backslashreplace")
-            self.broker.error(session, f"Subscription Violation - Subject {go_quote(subject)}, SID {shown_sid}")
+            self.broker.error(
+                session, f"Subscription Violation - Subject {go_quote(subject)}, SID {shown_sid}"
+            )
             return text
         limits = self.settings.limits
         if limits.max_sub_tokens and subject.count(b".") >= limits.max_sub_tokens:
@@ -225,7 +227,7 @@ class Admission:
         limit = session.account.settings.max_subscriptions
         return limit if limit >= 0 else self.settings.limits.max_subscriptions
 
-    # ---- after a reload ------------------------------------------------------------------------------------------
+    # ---- after a reload ----
 
     def review(self) -> None:
         """Hold every session against the settings now in force: who must go, and which subscriptions must."""

@@ -96,7 +96,7 @@ class Broker:
         self.account_table: dict[str, Account] = {}
         self.apply(settings)
 
-    # ---- settings ------------------------------------------------------------------------------------------------
+    # ---- settings ----
 
     def apply(self, settings: BrokerSettings) -> None:
         """Make `settings` those in force, for sessions yet to come. `admission.review` sees to the ones that are."""
@@ -125,7 +125,7 @@ class Broker:
     def account(self, name: str) -> Account:
         return self.account_table[name]
 
-    # ---- sessions come and go ------------------------------------------------------------------------------------
+    # ---- sessions come and go ----
 
     def open_session(
         self,
@@ -219,10 +219,12 @@ class Broker:
             detail = f"MaxPending of {session.recipient.max_pending} Exceeded"
         else:
             detail = f"WriteDeadline of {self.settings.limits.write_deadline_ns / 1e9:g}s exceeded"
-        self.info_line(session, f"Slow Consumer Detected: {detail} with {session.pending_size} bytes pending.")
+        self.info_line(
+            session, f"Slow Consumer Detected: {detail} with {session.pending_size} bytes pending."
+        )
         self.close(session, reason, flush=False)
 
-    # ---- what sessions ask ---------------------------------------------------------------------------------------
+    # ---- what sessions ask ----
 
     def is_valid_literal(self, subject: bytes) -> bool:
         return is_valid_literal(subject)
@@ -236,7 +238,7 @@ class Broker:
         self.error(session, f"Publish Violation - Subject {go_quote(subject)}")
 
     def note_reply(self, session: Session, reply: bytes) -> None:
-        if not session.rights.may_publish(reply):
+        if session.rights is not None and not session.rights.may_publish(reply):
             session.recipient.ledger.note(reply, self.clock.monotonic_ns())
 
     def reply_allowed(self, session: Session, subject: bytes) -> bool:
@@ -253,7 +255,7 @@ class Broker:
         if session.connect.protocol >= 1:
             session.say(encode_info(self.admission.connect_info(session)))
 
-    # ---- is it still there? --------------------------------------------------------------------------------------
+    # ---- is it still there? ----
 
     def schedule_ping(self, session: Session, delay_ns: int) -> None:
         if session.ping_timer is not None:
@@ -286,7 +288,7 @@ class Broker:
         session.pings_out = 0
         session.rtt_ns = max(self.clock.monotonic_ns() - session.rtt_start_ns, 1)
 
-    # ---- lame duck -----------------------------------------------------------------------------------------------
+    # ---- lame duck ----
 
     def announce_lame_duck(self) -> None:
         """Tell those who understand it that this server is about to go."""
@@ -299,7 +301,7 @@ class Broker:
             if session.connected and session.connect.protocol >= 1:
                 session.say(encode_info(self.admission.greeting(session)))
 
-    # ---- seen from outside (broker.view) -------------------------------------------------------------------------
+    # ---- seen from outside (broker.view) ----
 
     def sessions(self) -> Iterable[Session]:
         return self.open_sessions.values()
@@ -342,7 +344,7 @@ class Broker:
     def stalls(self) -> int:
         return self.past.stalls + sum(session.stalls for session in self.open_sessions.values())
 
-    # ---- words to the operator -----------------------------------------------------------------------------------
+    # ---- words to the operator ----
 
     def debug(self, session: Session, text: str) -> None:
         if self.log.debug_on:

@@ -43,7 +43,7 @@ cdef class Session(Operations):
         self.tls_first = False
         self.rtt_ns = self.rtt_start_ns = 0
 
-    # ---- bytes in ------------------------------------------------------------------------------------------------
+    # ---- bytes in ----
 
     cdef Py_ssize_t feed(self, const char* data, Py_ssize_t size) except -1:
         """Read operations from the front of `data`; returns how many bytes were used. Ends the session on an error."""
@@ -91,7 +91,7 @@ cdef class Session(Operations):
             f"maximum payload exceeded: {size} vs {self.max_payload}",
         )
 
-    # ---- publish -------------------------------------------------------------------------------------------------
+    # ---- publish ----
 
     cdef int on_publish(self, Message* message) except -1:
         cdef Route route
@@ -192,7 +192,7 @@ cdef class Session(Operations):
                 return 0
         return 0
 
-    # ---- subscribe -----------------------------------------------------------------------------------------------
+    # ---- subscribe ----
 
     cdef int subscribe(self, const char* argument, Py_ssize_t size) except -1:
         cdef list words = argument[:size].split()
@@ -251,7 +251,7 @@ cdef class Session(Operations):
     def subscriptions(self) -> list:
         return list(self.subs.values())
 
-    # ---- what the broker decides ---------------------------------------------------------------------------------
+    # ---- what the broker decides ----
 
     def bind(self, account, Interest interest not None, rights, user) -> None:
         """Become `user` in `account`, with `rights` (None: all of them)."""
@@ -318,7 +318,7 @@ cdef class Session(Operations):
     def fail(self, error) -> None:
         self.broker.protocol_failed(self, error)
 
-    # ---- told by the recipient -----------------------------------------------------------------------------------
+    # ---- told by the recipient ----
 
     def slow_consumer(self) -> None:
         self.broker.slow_consumer(self)
@@ -332,7 +332,7 @@ cdef class Session(Operations):
     def trace_delivery(self, bytes prefix, bytes tail) -> None:
         self.broker.trace_delivery(self, prefix, tail)
 
-    # ---- seen from outside (broker.view) -------------------------------------------------------------------------
+    # ---- seen from outside (broker.view) ----
 
     @property
     def out_msgs(self) -> int:

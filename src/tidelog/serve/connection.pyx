@@ -98,7 +98,7 @@ cdef class Connection:
         cdef int on = 1
         setsockopt(self.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on))
 
-    # ---- reading -------------------------------------------------------------------------------------------------
+    # ---- reading ----
 
     def start_reading(self) -> None:
         if not self.reading and not self.closed and not self.ending:
@@ -273,7 +273,7 @@ cdef class Connection:
         if self.held:
             self.resume()
 
-    # ---- writing -------------------------------------------------------------------------------------------------
+    # ---- writing ----
 
     def flush(self) -> None:
         """Write what waits, as far as the socket takes it."""
@@ -387,7 +387,11 @@ cdef class Connection:
         """From now on, everything goes through `stage`."""
         self.filter = stage
 
-    # ---- the end -------------------------------------------------------------------------------------------------
+    def end_of_stream(self):
+        """What the filter makes of it that the stream ends here: a FilterError, or None."""
+        return self.filter.end() if self.filter is not None else None
+
+    # ---- the end ----
 
     def peer_gone(self, str reason) -> None:
         """The other side has closed or broken the connection."""

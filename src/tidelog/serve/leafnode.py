@@ -38,4 +38,3 @@ class LeafnodeRefusal(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         if self.timer is not None:
             self.timer.cancel()
-

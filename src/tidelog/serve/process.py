@@ -1,9 +1,9 @@
 """The server as a program: signals, pid file, ports file, and the loop that runs it.
 
-  SIGINT, SIGTERM   stop in order, exit 0 (SIGTERM is ignored in lame duck mode, which ends by itself)
-  SIGHUP            read the configuration again
-  SIGUSR1           reopen the log file
-  SIGUSR2           lame duck mode
+SIGINT, SIGTERM   stop in order, exit 0 (SIGTERM is ignored in lame duck mode, which ends by itself)
+SIGHUP            read the configuration again
+SIGUSR1           reopen the log file
+SIGUSR2           lame duck mode
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """How a connection begins: which bytes come first, and what stands between its socket and its session.
 
-  plain                INFO, then CONNECT
-  TLS                  INFO in clear, then the handshake
-  handshake_first      the handshake, then INFO; with a fallback delay, INFO when no handshake has begun by then
-  allow_non_tls        INFO, then whatever the first byte shows
-  websocket            (TLS, then) the HTTP upgrade, then INFO
+plain                INFO, then CONNECT
+TLS                  INFO in clear, then the handshake
+handshake_first      the handshake, then INFO; with a fallback delay, INFO when no handshake has begun by then
+allow_non_tls        INFO, then whatever the first byte shows
+websocket            (TLS, then) the HTTP upgrade, then INFO
 """
 
 from __future__ import annotations
@@ -124,6 +124,7 @@ class WebsocketReception(Reception):
         from tidelog.serve.tls import TlsFilter
         from tidelog.serve.websocket import WebsocketFilter
 
+        assert self.server.upgrade_rules is not None
         connection = self.open(fd, host, port, WEBSOCKET)
         web = WebsocketFilter(self.server.upgrade_rules, self.server.options.broker.limits.max_payload)
         secure = TlsFilter(self.server.websocket_tls) if self.server.websocket_tls is not None else None

@@ -1,8 +1,8 @@
 """One running server: listeners, connections and the tick, around a broker.
 
-`Server` owns the event loop's side of everything: it accepts, lets connections read, writes all outboxes once per
-tick, drives the broker's timers, and ends in order. It has no signals, no files but those it is told to write, and
-no process-wide effect, so several can run in one process; `serve.process` adds what a program needs.
+`Server` owns the event loop's side of everything: it accepts, lets connections read, writes all outboxes once
+per tick, drives the broker's timers, and ends in order. It has no signals, no files but those it is told to
+write, and no process-wide effect, so several can run in one process; `serve.process` adds what a program needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import msgspec
 
 from tidelog import PROTOCOL_VERSION
 from tidelog.base.clock import Clock, SystemClock
-
 from tidelog.broker.broker import Broker
 from tidelog.broker.nkey import new_server_id
 from tidelog.broker.view import WEBSOCKET
@@ -73,7 +72,7 @@ class Server:
         self.pool: ThreadPoolExecutor | None = None
         self.stopping = False
 
-    # ---- start ---------------------------------------------------------------------------------------------------
+    # ---- start ----
 
     async def start(self) -> None:
         """Listen, and be ready. Raises ConfigError for what cannot be bound or read."""
@@ -129,7 +128,7 @@ class Server:
             port=port,
             tls_required=settings.tls is not None,
             tls_available=False,
-            tls_verify=settings.tls is not None and settings.tls.verify,
+            tls_verify=settings.tls is not None and (settings.tls.verify or settings.tls.verify_and_map),
         )
         self.broker.infos[WEBSOCKET] = info
         self.listen(sock, WebsocketReception(self, self.loop).accept)
@@ -206,7 +205,7 @@ class Server:
             max_payload=options.broker.limits.max_payload,
             tls_required=tls is not None and not options.allow_non_tls,
             tls_available=tls is not None and options.allow_non_tls,
-            tls_verify=tls is not None and tls.verify,
+            tls_verify=tls is not None and (tls.verify or tls.verify_and_map),
         )
 
     def scheme(self, name: str) -> str:
@@ -219,7 +218,7 @@ class Server:
             return "https" if self.options.https_port else "http"
         return "nats"
 
-    # ---- the tick ------------------------------------------------------------------------------------------------
+    # ---- the tick ----
 
     def wake(self) -> None:
         self.loop.call_soon(self.flush_all)
@@ -251,9 +250,14 @@ class Server:
         future = self.loop.run_in_executor(self.pool, job)
         future.add_done_callback(lambda answer: None if answer.cancelled() else done(answer.result()))
 
-    # ---- told by connections -------------------------------------------------------------------------------------
+    # ---- told by connections ----
 
     def peer_gone(self, connection: Connection, reason: str) -> None:
+        error = connection.end_of_stream()
+        if error is not None:
+            self.filter_failed(connection, error)
+            connection.close()
+            return
         self.broker.close(connection.session, reason, flush=False)
         connection.close()
 
@@ -272,7 +276,7 @@ class Server:
         if not connection.session.closed:
             self.broker.close(connection.session, "Client Closed", flush=False)
 
-    # ---- the end -------------------------------------------------------------------------------------------------
+    # ---- the end ----
 
     def stop_listening(self) -> None:
         for listener in self.listeners:
@@ -328,5 +332,3 @@ class Server:
             self.pool.shutdown(wait=False, cancel_futures=True)
         self.log.info("Server Exiting..")
         self.stopped.set()
-
-

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 PARSE_ERROR: str
 PROTOCOL_VIOLATION: str
+VERB_NAMES: dict[int, str]
 
 class Operations:
     max_control_line: int
