@@ -16,7 +16,7 @@ does. Plain secrets are compared in constant time. No verdict, text or label hol
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
@@ -82,6 +82,14 @@ class Deferred:
 Verdict = Accepted | Refused | Deferred
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A user and what it is let in with."""
+
+    user: User
+    accepted: Accepted
+
+
 class Authenticator:
     """Judges attempts by one set of settings. Raises ConfigError if permissions cannot be compiled."""
 
@@ -96,9 +104,9 @@ class Authenticator:
         self._nkeys = {user.nkey: self._seat(user) for user in settings.users if user.nkey}
         self._users = {user.name: self._seat(user) for user in settings.users if not user.nkey}
         # Users whose names are those of certificates' subjects.
-        self._dns = [(dn, user) for name, user in self._users.items() if (dn := parse_dn(name))]
+        self._dns = [(dn, seat) for name, seat in self._users.items() if (dn := parse_dn(name))]
         # Compared with for a name that nobody has.
-        self._decoy = next((user.password for user in self._users.values() if is_bcrypt(user.password)), "")
+        self._decoy = next((user.password for user in settings.users if is_bcrypt(user.password)), "")
         self.required = settings.required
         # INFO must carry a nonce.
         self.nonce_required = bool(self._nkeys)
@@ -146,8 +154,8 @@ class Authenticator:
 
     def _check_nkey(self, attempt: Attempt, key: str) -> Verdict:
         connect = attempt.connect
-        user = self._nkeys.get(key)
-        if user is None:
+        seat = self._nkeys.get(key)
+        if seat is None:
             return self._refuse(connect, "unknown nkey")
         # Who may come in with nothing may also do so by name.
         if key != self._settings.no_auth_user:
@@ -155,48 +163,42 @@ class Authenticator:
                 return self._refuse(connect, "signature missing")
             if not verify(key, attempt.nonce, connect.sig):
                 return self._refuse(connect, "signature not verified")
-        return self._admit(attempt, user)
+        return self._admit(attempt, seat)
 
     def _check_certificate(self, attempt: Attempt) -> Verdict:
-        user = None if attempt.certificate is None else self._find_by_certificate(attempt)
-        if user is None:
-            return self._refuse(attempt.connect, "no user for the certificate")
-        return self._compare_user(attempt, user)
+        if attempt.certificate is not None:
+            for seat in self._find_by_certificate(attempt.certificate):
+                if _is_allowed(seat.user, attempt.connection_type):
+                    return self._compare_user(attempt, seat)
+        return self._refuse(attempt.connect, "no user for the certificate")
 
-    def _find_by_certificate(self, attempt: Attempt) -> User | None:
-        certificate = attempt.certificate
-        assert certificate is not None
-        for candidate in self._certificate_users(certificate):
-            if _is_allowed(candidate, attempt.connection_type):
-                return candidate
-        return None
-
-    def _certificate_users(self, certificate: PeerCertificate) -> Iterator[User]:
+    def _find_by_certificate(self, certificate: PeerCertificate) -> Iterator[Seat]:
         """The users whom the certificate may mean, the best first."""
         users, dn = self._users, certificate.dn
         yield from (users[name] for name in certificate.names() if name in users)
         if dn:
-            yield from (user for known, user in self._dns if known == dn)
-            yield from (user for known, user in self._dns if same_parts(known, dn))
+            yield from (seat for known, seat in self._dns if known == dn)
+            yield from (seat for known, seat in self._dns if same_parts(known, dn))
         yield from (users[text] for text in certificate.subject_texts() if text in users)
 
     def _check_name(self, attempt: Attempt) -> Verdict:
         connect = attempt.connect
-        user = self._users.get(connect.user)
-        if user is None:
+        seat = self._users.get(connect.user)
+        if seat is None:
             if self._decoy:
                 return self._compare(self._decoy, connect.password, _NOBODY, connect, known=False)
             return self._refuse(connect, "unknown user")
-        if self._settings.verify_and_map and not user.password and user.name != self._settings.no_auth_user:
+        settings = self._settings
+        if settings.verify_and_map and not seat.user.password and connect.user != settings.no_auth_user:
             # Without a password only a certificate can show who this is, and this listener asks for none.
             return self._refuse(connect, "user requires a client certificate")
-        return self._compare_user(attempt, user)
+        return self._compare_user(attempt, seat)
 
-    def _compare_user(self, attempt: Attempt, user: User) -> Verdict:
-        admitted = self._admit(attempt, user)
+    def _compare_user(self, attempt: Attempt, seat: Seat) -> Verdict:
+        admitted = self._admit(attempt, seat)
         if not isinstance(admitted, Accepted):
             return admitted
-        return self._compare(user.password, attempt.connect.password, admitted, attempt.connect)
+        return self._compare(seat.user.password, attempt.connect.password, admitted, attempt.connect)
 
     def _compare(
         self, secret: str, given: str, accepted: Accepted, connect: Connect, *, known: bool = True
@@ -206,11 +208,10 @@ class Authenticator:
             return Deferred(lambda: _matches_hash(secret, given) and known, accepted, refused)
         return accepted if _matches_plain(secret, given) and known else refused
 
-    def _admit(self, attempt: Attempt, user: User) -> Accepted | Refused:
-        if not _is_allowed(user, attempt.connection_type):
+    def _admit(self, attempt: Attempt, seat: Seat) -> Accepted | Refused:
+        if not _is_allowed(seat.user, attempt.connection_type):
             return self._refuse(attempt.connect, "connection type not allowed")
-        rights = None if user.permissions is None else self._rights[user.permissions]
-        return Accepted(user, user.account, rights, user.nkey or user.name)
+        return seat.accepted
 
     def _refuse(self, connect: Connect, why: str) -> Refused:
         return Refused(f"authentication error{_who(connect)}", why)
@@ -220,13 +221,16 @@ class Authenticator:
             return attempt.maps_certificate
         return self._settings.verify_and_map and attempt.connection_type == "STANDARD"
 
-    def _seat(self, user: User) -> User:
-        """The user with the permissions that hold for it, and their compiled form at hand."""
-        if user.permissions is None:
-            user = replace(user, permissions=self._defaults.get(user.account))
-        if user.permissions is not None and user.permissions not in self._rights:
-            self._rights[user.permissions] = Rights(user.permissions)
-        return user
+    def _seat(self, user: User) -> Seat:
+        permissions = user.permissions
+        if permissions is None:
+            permissions = self._defaults.get(user.account)
+        rights = None
+        if permissions is not None:
+            rights = self._rights.get(permissions)
+            if rights is None:
+                rights = self._rights[permissions] = Rights(permissions)
+        return Seat(user, Accepted(user, user.account, rights, user.nkey or user.name))
 
 
 _NOBODY = Accepted(None, GLOBAL_ACCOUNT, None, "")
