@@ -55,7 +55,7 @@ class Case:
     subjects: tuple[str, ...] = ("bench.data",)
     # What each subscriber subscribes to; all subjects match it.
     listen: str = "bench.data"
-    # Subscriptions of one more connection. A subject matches one of them at most, so that their order is known.
+    # Subscriptions of one more connection. A subject matches one of them at most, so that the order is known.
     patterns: tuple[str, ...] = ()
     headers: bytes = b""
     access: Access = Access.OPEN
@@ -84,7 +84,7 @@ def wild_subjects() -> tuple[str, ...]:
 
 
 def wild_patterns() -> tuple[str, ...]:
-    """A thousand patterns. Four of ten regions match, each in another way; the others share prefixes and miss."""
+    """A thousand patterns. Four of ten regions match, each in another way; the others only look alike."""
     hits = [f"wild.r0.s{site}.*" for site in range(10)]
     hits += [f"wild.r1.s{site}.>" for site in range(10)]
     hits += [f"wild.r2.*.i{item}" for item in range(10)]

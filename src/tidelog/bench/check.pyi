@@ -3,7 +3,9 @@ from collections.abc import Sequence
 class Check:
     """What one connection must receive: `laps` times every publisher's lap, interleaved between frames."""
 
-    def __init__(self, cycles: Sequence[tuple[bytes, Sequence[int]]], *, laps: int, mark_at: int = -1) -> None: ...
+    def __init__(
+        self, cycles: Sequence[tuple[bytes, Sequence[int]]], *, laps: int, mark_at: int = -1
+    ) -> None: ...
     @property
     def left(self) -> int:
         """Bytes of messages still to come."""

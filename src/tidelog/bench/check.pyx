@@ -1,19 +1,21 @@
 """Compares what a subscriber receives, byte by byte, with what it must receive.
 
-What it is: the expected stream of one connection. Every publisher sends the same buffer of messages over and over
-(a lap), so what the subscriber gets from that publisher is one known byte string, repeated: the MSG frames of a lap.
+What it is: the expected stream of one connection. Every publisher sends the same buffer of messages over
+and over (a lap), so what the subscriber gets from that publisher is one known byte string, repeated: the
+MSG frames of a lap.
 
-What it promises: a stream passes only if every message of every publisher came, once, unaltered and in that publisher's
-order, in frames that are exact to the byte. Any split of the stream over reads gives the same answer. The cost is
-that of memcmp, so a subscriber outruns any server.
+What it promises: a stream passes only if every message of every publisher came, once, unaltered and in that
+publisher's order, in frames that are exact to the byte. Any split of the stream over reads gives the same
+answer. The cost is that of memcmp, so a subscriber outruns any server.
 
-How it works: bytes are compared with the current publisher's expected ones until they differ. They may differ in two
-places only. At the first byte of a frame: then a control line (PING, PONG, INFO or -ERR) was put between the frames.
-At the publisher's letter, which opens each payload behind a header that all publishers share: then the frame is
-another publisher's, and comparing goes on in that one's stream. Anything else is wrong.
+How it works: bytes are compared with the current publisher's expected ones until they differ. They may
+differ in two places only. At the first byte of a frame: then a control line (PING, PONG, INFO or -ERR) was
+put between the frames. At the publisher's letter, which opens each payload behind a header that all
+publishers share: then the frame is another publisher's, and comparing goes on in that one's stream.
+Anything else is wrong.
 
-What it does not do: it knows nothing of sockets or time, and cannot check subscriptions whose relative order the
-server is free to choose; give those to different connections.
+What it does not do: it knows nothing of sockets or time, and cannot check subscriptions whose relative
+order the server is free to choose; give those to different connections.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -163,10 +165,12 @@ cdef object check_error(check_t* check, int code):
     if code == LATE:
         return errors.Timeout(f"{check.left} bytes of messages did not come in time")
     if code == CLOSED:
-        return errors.Disconnected(f"the server closed the connection; {check.left} bytes of messages are missing")
+        return errors.Disconnected(f"the server closed the connection; {check.left} bytes of messages are
+        missing")
     expected = cycle.data[cycle.at:min(cycle.at + 40, cycle.size)]
     return WrongDelivery(
-        f"wrong byte from publisher {check.current}, {cycle.left} bytes before its end; expected here: {expected!r}"
+        f"wrong byte from publisher {check.current}, {cycle.left} bytes before its end; expected here:
+        {expected!r}"
     )
 
 

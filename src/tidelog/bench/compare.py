@@ -1,8 +1,9 @@
 """Ours and a peer, side by side: the same cases, interleaved, and the ratio of the medians.
 
-For each case both servers are started fresh with the same configuration file. Each is first given as much work as it
-takes a round to do; then rounds alternate (ours, peer, peer, ours, ours, ...), so that whatever else the machine does
-falls on both. A round counts only if every message arrived; a case in which one does not is a failure, not a row.
+For each case both servers are started fresh with the same configuration file. It is found out how much work
+each can do in a round; then rounds alternate (ours, peer, peer, ours, ours, ...), so that whatever else the
+machine does falls on both. A round counts only if every message arrived; a case in which one does not is a
+failure, not a row.
 """
 
 import statistics

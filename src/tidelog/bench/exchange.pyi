@@ -10,10 +10,10 @@ def request(
     each: int,
     samples: array[int],
 ) -> int:
-    """Send `each` requests per socket, one at a time; fills `samples` (ns) and returns the monotonic ns of the end.
+    """Send `each` requests per socket, one at a time; fills `samples` (ns) and returns the time of the end.
 
-    `pairs`: per socket the request and the reply as it must arrive. `shape`: where the eight digits of the token stand
-    in the request's inbox and payload and in the reply's inbox and payload.
+    `pairs`: per socket the request and the reply as it must arrive. `shape`: where the eight digits of the
+    token stand in the request's inbox and payload and in the reply's inbox and payload.
     """
 
 def respond(run: Run, fd: int, head: bytes, inbox_size: int, body_size: int, count: int) -> int:

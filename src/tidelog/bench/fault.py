@@ -4,11 +4,11 @@ from tidelog.base.errors import TidelogError
 
 
 class WrongDelivery(TidelogError):
-    """What arrived is not what was published: something was lost, repeated, reordered, altered or invented."""
+    """What arrived is not what was published: something is lost, repeated, reordered, altered or invented."""
 
 
 class Stopped(TidelogError):
-    """This worker gave up because another one of the same run had failed; the other one's error is the cause."""
+    """This worker gave up because another one of the same run had failed, whose error is the cause."""
 
 
 class ServerFailed(TidelogError):

@@ -1,7 +1,7 @@
-"""One connection of the load generator: dialled, greeted, subscribed, and handed to the loops as a bare socket.
+"""One connection of the load generator: dialled, greeted, subscribed, and handed to the loops.
 
-`dial` returns only when the server has answered two PINGs. The second one matters: servers send another INFO behind
-the first PONG, and after the second PONG nothing of the greeting is left on the way.
+`dial` returns only when the server has answered two PINGs. The second one matters: servers send another INFO
+behind the first PONG, and after the second PONG nothing of the greeting is left on the way.
 """
 
 import json
@@ -14,10 +14,13 @@ from urllib.parse import unquote, urlsplit
 
 from tidelog import __version__
 from tidelog.base import errors
+from tidelog.bench.secure import Channel
 
 # The loops of `bench.load` wake so often, at least, to see whether their run is over.
 TICK_US = 100_000
 GREETING_TIMEOUT_S = 10.0
+
+Link = socket.socket | Channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Target:
 
     @classmethod
     def parse(cls, url: str, *, tls: ssl.SSLContext | None = None) -> "Target":
-        """From `nats://[user:password@]host[:port]` or `tls://...`, which uses the system's trusted authorities."""
+        """From `nats://[user:password@]host[:port]`, or `tls://` to trust the system's authorities."""
         parts = urlsplit(url if "://" in url else f"nats://{url}")
         if parts.scheme not in ("nats", "tls") or not parts.hostname:
             raise errors.ConfigError(f"not a server URL: {url!r}; write nats://host:port or tls://host:port")
@@ -59,7 +62,7 @@ def connect_line(target: Target) -> bytes:
     return b"CONNECT " + json.dumps(options, separators=(",", ":")).encode() + b"\r\n"
 
 
-def read_until(sock: socket.socket, end: bytes) -> bytes:
+def read_until(sock: Link, end: bytes) -> bytes:
     """Read until what was read ends with `end`; -ERR and the end of the stream are errors."""
     seen = bytearray()
     while not seen.endswith(end):
@@ -73,38 +76,45 @@ def read_until(sock: socket.socket, end: bytes) -> bytes:
     return bytes(seen)
 
 
-def dial(target: Target, subscriptions: Sequence[tuple[str, str]] = ()) -> socket.socket:
+def dial(target: Target, subscriptions: Sequence[tuple[str, str]] = ()) -> Link:
     """Connect and subscribe to (subject, sid) pairs. The socket blocks, with time-outs of one tick."""
     try:
         sock = socket.create_connection((target.host, target.port), timeout=GREETING_TIMEOUT_S)
     except OSError as error:
         raise errors.Disconnected(f"cannot reach {target.host}:{target.port}: {error}") from error
     try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        read_until(sock, b"\r\n")
-        if target.tls is not None:
-            sock = target.tls.wrap_socket(sock, server_hostname=target.host)
-        lines = [f"SUB {subject} {sid}\r\n".encode() for subject, sid in subscriptions]
-        sock.sendall(connect_line(target) + b"".join(lines) + b"PING\r\n")
-        read_until_pong(sock)
+        link = greet(sock, target, subscriptions)
         tick = struct.pack("@ll", 0, TICK_US)
-        sock.settimeout(None)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, tick)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, tick)
+        link.settimeout(None)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, tick)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, tick)
     except TimeoutError as error:
         sock.close()
-        raise errors.Timeout(f"{target.host}:{target.port} did not greet within {GREETING_TIMEOUT_S} s") from error
+        raise errors.Timeout(
+            f"{target.host}:{target.port} did not greet within {GREETING_TIMEOUT_S} s"
+        ) from error
+    except OSError as error:
+        sock.close()
+        raise errors.Disconnected(f"{target.host}:{target.port} did not greet: {error}") from error
     except BaseException:
         sock.close()
         raise
-    return sock
+    return link
 
 
-def read_until_pong(sock: socket.socket) -> None:
-    """Wait for the PONG that is due, then for another one, behind which nothing else is on the way."""
+def greet(sock: socket.socket, target: Target, subscriptions: Sequence[tuple[str, str]]) -> Link:
+    link: Link = sock
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    read_until(sock, b"\r\n")
+    if target.tls is not None:
+        link = Channel(sock, target.tls, target.host)
+        link.handshake()
+    lines = [f"SUB {subject} {sid}\r\n".encode() for subject, sid in subscriptions]
+    link.sendall(connect_line(target) + b"".join(lines) + b"PING\r\n")
     seen = bytearray()
     while b"PONG\r\n" not in seen:
-        seen += read_until(sock, b"\r\n")
-    sock.sendall(b"PING\r\n")
+        seen += read_until(link, b"\r\n")
+    link.sendall(b"PING\r\n")
     while seen.count(b"PONG\r\n") < 2:
-        seen += read_until(sock, b"\r\n")
+        seen += read_until(link, b"\r\n")
+    return link

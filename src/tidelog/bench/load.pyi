@@ -13,8 +13,5 @@ class Run:
 def publish(run: Run, fd: int, lap: bytes, laps: int) -> int:
     """Send `lap` `laps` times, then PING; monotonic ns at which the PONG was read."""
 
-def blast(run: Run, fd: int, lap: bytes, laps: int) -> None:
-    """Send `lap` `laps` times and nothing else: a server that is never slow, to measure subscribers with."""
-
 def receive(run: Run, fds: list[int], checks: list[Check]) -> int:
     """Read every socket until its check is complete; monotonic ns of the last byte."""

@@ -190,16 +190,6 @@ def publish(Run run, int fd, bytes lap, int64_t laps):
     return end_ns
 
 
-def blast(Run run, int fd, bytes lap, int64_t laps):
-    cdef const char* data = PyBytes_AS_STRING(lap)
-    cdef int64_t size = PyBytes_GET_SIZE(lap)
-    cdef int code
-    with nogil:
-        code = send_laps(&run.state, fd, data, size, laps)
-    if code:
-        raise system_error(code)
-
-
 cdef int wake_at(int fd, int64_t left) noexcept nogil:
     """Let the socket count as readable when a good piece is there, or all that is left. Returns the mark set."""
     cdef int mark = WAKE_SIZE if left > WAKE_SIZE else 1

@@ -156,9 +156,7 @@ def as_markdown(comparison: Comparison, facts: Facts) -> str:
     lines += ["", "CPU seconds per second, server and load generator:", ""]
     lines += ["| case | ours | generator | peer | generator |", "|---|---:|---:|---:|---:|"]
     for result in comparison.results:
-        lines.append(
-            f"| {result.case.name} | {shares(result.ours_shares)} | {shares(result.peer_shares)} |"
-        )
+        lines.append(f"| {result.case.name} | {shares(result.ours_shares)} | {shares(result.peer_shares)} |")
     for name, reason in comparison.failures.items():
         lines += ["", f"**{name} failed**: {' '.join(reason.split())}"]
     return "\n".join(lines) + "\n"

@@ -1,24 +1,25 @@
 """One run of one case against a server that is already there.
 
-`measure` dials, prepares every byte, releases all workers at a barrier, and returns only if all the work was done:
-every message received and verified, every reply checked, every PING behind the last message answered. `calibrate`
-finds how much work takes about the wanted time.
+`measure` dials, prepares every byte, releases all workers at a barrier, and returns only if all the work was
+done: every message received and verified, every reply checked, every PING behind the last message answered.
+`calibrate` finds how much work takes about the wanted time.
 """
 
+import contextlib
 import resource
 import socket
 import threading
 import time
 from array import array
 from collections.abc import Callable
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from tidelog.bench import exchange, load, secure
 from tidelog.bench.case import PERCENTILES, RATE, Case, Kind
 from tidelog.bench.check import Check
 from tidelog.bench.fault import Stopped
-from tidelog.bench.link import Target, dial
+from tidelog.bench.link import Link, Target, dial
 from tidelog.bench.workload import SID, Delivered, delivered, lap, matches, published
 from tidelog.bench.workload import exchange as exchange_frames
 
@@ -62,41 +63,39 @@ class Crew:
         self.failure: BaseException | None = None
         self.start_ns = 0
         self.start_cpu_s = 0.0
-        self.lock = threading.Lock()
 
     def start(self) -> None:
         self.start_cpu_s = cpu_s()
         self.start_ns = time.monotonic_ns()
 
+    def note(self, worker: "Future[int]") -> None:
+        """A worker has ended: if it failed, so must the others, and soon."""
+        error = worker.exception()
+        if error is not None:
+            if self.failure is None and not isinstance(error, Stopped):
+                self.failure = error
+            self.run.stop()
+
     def work(self, jobs: list[Job]) -> list[int]:
         """Run the jobs in a thread each; the times at which they ended."""
-        ends = [0] * len(jobs)
         barrier = threading.Barrier(len(jobs), action=self.start)
 
-        def worker(index: int) -> None:
-            try:
-                barrier.wait(RUN_TIMEOUT_S)
-                ends[index] = jobs[index](self.run)
-            except BaseException as error:
-                with self.lock:
-                    if self.failure is None and not isinstance(error, Stopped):
-                        self.failure = error
-                self.run.stop()
+        def worker(job: Job) -> int:
+            barrier.wait(RUN_TIMEOUT_S)
+            return job(self.run)
 
-        threads = [threading.Thread(target=worker, args=(index,)) for index in range(len(jobs))]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        except BaseException:
-            self.run.stop()
-            for thread in threads:
-                thread.join()
-            raise
+        with ThreadPoolExecutor(len(jobs)) as pool:
+            workers = [pool.submit(worker, job) for job in jobs]
+            for each in workers:
+                each.add_done_callback(self.note)
+            try:
+                wait(workers)
+            except BaseException:
+                self.run.stop()
+                raise
         if self.failure is not None:
             raise self.failure
-        return ends
+        return [each.result() for each in workers]
 
 
 def cpu_s() -> float:
@@ -107,23 +106,23 @@ def cpu_s() -> float:
 
 def measure(case: Case, target: Target, amount: int) -> Outcome:
     """One run. `amount` is laps per publisher, or requests per requester."""
-    with ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
 
-        def connect(*subscriptions: tuple[str, str]) -> socket.socket:
-            return stack.enter_context(dial(target, subscriptions))
+        def connect(*subscriptions: tuple[str, str]) -> Link:
+            return stack.enter_context(contextlib.closing(dial(target, subscriptions)))
 
         if case.kind is Kind.REQUEST:
             return measure_requests(case, connect, amount)
         return measure_messages(case, connect, amount)
 
 
-def measure_messages(case: Case, connect: Callable[..., socket.socket], laps: int) -> Outcome:
+def measure_messages(case: Case, connect: Callable[..., Link], laps: int) -> Outcome:
     """PUBLISH and DELIVER."""
     messages = [
         lap(case.subjects, size=case.size, count=case.lap_count(), publisher=number, headers=case.headers)
         for number in range(case.publishers)
     ]
-    receivers: list[tuple[socket.socket, Check]] = []
+    receivers: list[tuple[Link, Check]] = []
     count = case.publishers * case.lap_count() * laps
     if case.kind is Kind.DELIVER:
         streams = [delivered(one) for one in messages]
@@ -154,9 +153,7 @@ def expectation(streams: list[Delivered], laps: int) -> Check:
     return Check([(stream.data, stream.starts) for stream in streams], laps=laps, mark_at=mark_at)
 
 
-def sole_match(
-    subscriptions: dict[str, str], subjects: tuple[str, ...]
-) -> Callable[[str], str | None]:
+def sole_match(subscriptions: dict[str, str], subjects: tuple[str, ...]) -> Callable[[str], str | None]:
     """Which subscription each subject matches; more than one is refused, for their order would be free."""
     found: dict[str, str] = {}
     for subject in subjects:
@@ -168,40 +165,39 @@ def sole_match(
     return found.get
 
 
-def receiving_jobs(receivers: list[tuple[socket.socket, Check]]) -> list[Job]:
-    """One thread for all subscribers: several would only wake each other on a small machine. TLS needs one each."""
-    if any(isinstance(sock, secure.SSLSocket) for sock, _ in receivers):
-        return [receiving_job_tls(sock, check) for sock, check in receivers]
-    if not receivers:
-        return []
-    fds = [sock.fileno() for sock, _ in receivers]
-    checks = [check for _, check in receivers]
-    return [lambda run: load.receive(run, fds, checks)]
+def receiving_jobs(receivers: list[tuple[Link, Check]]) -> list[Job]:
+    """One thread for all plain sockets, as more would only take turns on a small machine. TLS: one each."""
+    fds = [link.fileno() for link, _ in receivers if isinstance(link, socket.socket)]
+    checks = [check for link, check in receivers if isinstance(link, socket.socket)]
+    jobs = [receiving_job_tls(link, check) for link, check in receivers if isinstance(link, secure.Channel)]
+    if fds:
+        jobs.append(lambda run: load.receive(run, fds, checks))
+    return jobs
 
 
-def receiving_job_tls(sock: socket.socket, check: Check) -> Job:
-    assert isinstance(sock, secure.SSLSocket)
-    return lambda run: secure.receive(run, sock, check)
+def receiving_job_tls(channel: secure.Channel, check: Check) -> Job:
+    return lambda run: secure.receive(run, channel, check)
 
 
-def publishing_job(sock: socket.socket, data: bytes, laps: int) -> Job:
-    if isinstance(sock, secure.SSLSocket):
-        return lambda run: secure.publish(run, sock, data, laps)
-    return lambda run: load.publish(run, sock.fileno(), data, laps)
+def publishing_job(link: Link, data: bytes, laps: int) -> Job:
+    if isinstance(link, secure.Channel):
+        return lambda run: secure.publish(run, link, data, laps)
+    return lambda run: load.publish(run, link.fileno(), data, laps)
 
 
-def measure_requests(case: Case, connect: Callable[..., socket.socket], each: int) -> Outcome:
+def measure_requests(case: Case, connect: Callable[..., Link], each: int) -> Outcome:
     """REQUEST: requesters share a thread, the responder has one."""
     frames = [
-        exchange_frames(REQUEST_SUBJECT, size=case.size, requester=number) for number in range(case.requesters)
+        exchange_frames(REQUEST_SUBJECT, size=case.size, requester=number)
+        for number in range(case.requesters)
     ]
     first = frames[0]
     count = each * case.requesters
     samples = array("q", bytes(8 * count))
     pairs = [(one.request, one.reply) for one in frames]
-    responder = connect((REQUEST_SUBJECT, SID)).fileno()
+    responder = plain(connect((REQUEST_SUBJECT, SID)))
     inboxes = [one.reply.split(b" ")[1].decode().rsplit(".", 1)[0] + ".*" for one in frames]
-    requesters = [connect((inbox, SID)).fileno() for inbox in inboxes]
+    requesters = [plain(connect((inbox, SID))) for inbox in inboxes]
     crew = Crew()
     ends = crew.work(
         [
@@ -211,6 +207,12 @@ def measure_requests(case: Case, connect: Callable[..., socket.socket], each: in
     )
     used_s = cpu_s() - crew.start_cpu_s
     return Outcome(count, ends[0] - crew.start_ns, used_s, array("q", sorted(samples)))
+
+
+def plain(link: Link) -> int:
+    """The descriptor of a link without TLS, which is all that the loops of `bench.exchange` can do."""
+    assert isinstance(link, socket.socket)
+    return link.fileno()
 
 
 def calibrate(case: Case, target: Target, seconds: float) -> int:

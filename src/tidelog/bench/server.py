@@ -1,6 +1,7 @@
 """A server under test: a process on free ports, with the configuration that a case asks for.
 
-Ours and the peer get the same file, word for word, and the same flags. Where they listen is read from the ports file.
+Ours and the peer get the same file, word for word, and the same flags. Where they listen is read from the
+ports file.
 """
 
 import contextlib
@@ -42,7 +43,9 @@ def rights_block() -> str:
     deny = ["rights.*.secret", "rights.t3.private.>", "orders.*.delete", "admin.>"]
     publish = f"{{ allow: {json.dumps(allow)}, deny: {json.dumps(deny)} }}"
     subscribe = '{ allow: ["rights.>", "_INBOX.>"], deny: ["rights.*.secret"] }'
-    user = f"user: {USER}, password: {PASSWORD}, permissions: {{ publish: {publish}, subscribe: {subscribe} }}"
+    user = (
+        f"user: {USER}, password: {PASSWORD}, permissions: {{ publish: {publish}, subscribe: {subscribe} }}"
+    )
     return f"authorization {{ users: [ {{ {user} }} ] }}\n"
 
 
@@ -97,7 +100,9 @@ class Server:
                     monitor = document.get("monitoring") or [None]
                     return Ports(target.host, target.port, monitor[0])
             time.sleep(POLL_S)
-        raise ServerFailed(f"{self.command[0]} wrote no ports file in {START_TIMEOUT_S:g} s: {self.log_tail()}")
+        raise ServerFailed(
+            f"{self.command[0]} wrote no ports file in {START_TIMEOUT_S:g} s: {self.log_tail()}"
+        )
 
     def require_alive(self) -> None:
         if self.process.poll() is not None:

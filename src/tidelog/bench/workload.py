@@ -1,8 +1,9 @@
 """What is sent, and what must arrive: the messages of a lap, as bytes of both sides.
 
-A publisher sends its lap over and over. Each payload begins with the publisher's letter and the number of the message
-within the lap, so that order and completeness can be seen in the bytes; the rest is filler that differs from message
-to message. The same function makes both sides of the wire, so they cannot disagree.
+A publisher sends its lap over and over. Each payload begins with the publisher's letter and the number of
+the message within the lap, so that order and completeness can be seen in the bytes; the rest is filler that
+differs from message to message. Both sides of the wire are made from the same messages, so they cannot
+disagree.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +65,7 @@ def published(messages: Sequence[Message]) -> bytes:
 
 
 def delivered(messages: Sequence[Message], sid_of: Callable[[str], str | None] = lambda _: SID) -> Delivered:
-    """The MSG and HMSG frames of a subscriber; `sid_of` names the subscription that a subject matches, if any."""
+    """The MSG and HMSG frames of a subscriber; `sid_of` names the subscription that matches, or None."""
     frames: list[bytes] = []
     starts: list[int] = []
     marks: set[int] = set()
