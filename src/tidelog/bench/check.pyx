@@ -165,18 +165,16 @@ cdef object check_error(check_t* check, int code):
     if code == LATE:
         return errors.Timeout(f"{check.left} bytes of messages did not come in time")
     if code == CLOSED:
-        return errors.Disconnected(f"the server closed the connection; {check.left} bytes of messages are
-        missing")
+        return errors.Disconnected(f"the server closed the connection, {check.left} bytes of messages short")
     expected = cycle.data[cycle.at:min(cycle.at + 40, cycle.size)]
     return WrongDelivery(
-        f"wrong byte from publisher {check.current}, {cycle.left} bytes before its end; expected here:
-        {expected!r}"
+        f"wrong byte from publisher {check.current}, {cycle.left} bytes before its end: not {expected!r}"
     )
 
 
 cdef class Check:
     def __init__(self, cycles, *, laps, mark_at=-1):
-        """`cycles`: for each publisher its lap as received (bytes) and the positions at which the frames begin."""
+        """`cycles`: for each publisher its lap as received and the positions at which the frames begin."""
         if not 0 < len(cycles) <= PUBLISHERS_MAX:
             raise ValueError(f"1 to {PUBLISHERS_MAX} publishers, not {len(cycles)}")
         cdef cycle_t* cycle

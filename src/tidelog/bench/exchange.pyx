@@ -1,12 +1,12 @@
 """Request and reply: requesters that wait for each answer, and a responder that sends back what it got.
 
-What it promises: each requester has one request under way at a time; every reply is compared in full (inbox, size,
-payload) with the one that must come; every latency is kept. The token at the end of the inbox and the first bytes of
-the payload change with each request, as they do with real clients, so no two requests or replies are alike.
+What it promises: each requester has one request under way at a time; every reply is compared in full (inbox,
+size, payload) with the one that must come; every latency is kept. The token at the end of the inbox and the first
+bytes of the payload change with each request, as with real clients, so no two requests or replies are alike.
 
-How it works: request, reply and delivered request are prepared once; per exchange only the eight digits of the token
-are written into them. A single requester blocks in recv; several share one thread and a poll, so that on a small
-machine they cost few wake-ups.
+How it works: request, reply and delivered request are prepared once; per exchange only the eight digits of the
+token are written into them. A single requester blocks in recv; several share one thread and a poll, so that on a
+small machine they cost few wake-ups.
 
 What it does not do: TLS, headers, time-outs of single requests (the run's deadline bounds the whole).
 """
@@ -73,7 +73,7 @@ cdef inline void put_digits(char* to, int64_t value) noexcept nogil:
 
 
 cdef int64_t skip_line(run_t* run, int fd, const char* data, int64_t size) noexcept nogil:
-    """The size of the control line at the front: 0 if it is not whole, a verdict below 0 if it should not be there.
+    """The size of the control line at the front: 0 if it is not whole, a verdict below 0 if it is wrong.
 
     A PING is answered.
     """
@@ -217,7 +217,7 @@ def request(Run run, list fds, list pairs, shape, int64_t each, int64_t[::1] sam
     form.reply_size = len(pairs[0][1])
     requesters = <requester_t*>calloc(count, sizeof(requester_t))
     # The loops write into the frames, so each requester gets copies of its own.
-    cdef list owned = [(bytearray(request), bytearray(reply), bytearray(BUFFER_SIZE)) for request, reply in pairs]
+    cdef list owned = [(bytearray(ask), bytearray(reply), bytearray(BUFFER_SIZE)) for ask, reply in pairs]
     for index in range(count):
         requesters[index].fd = fds[index]
         requesters[index].request = <char*>owned[index][0]
@@ -247,11 +247,13 @@ cdef struct echo_t:
 
 
 cdef int64_t answer(echo_t* echo, const char* frame, char* out) noexcept nogil:
-    """Write the reply to one delivered request; the result is its size, or -1 if the frame is not what must come."""
+    """Write the reply to one delivered request; the result is its size, or -1 if the frame is wrong."""
     cdef const char* inbox = frame + echo.head_size
     cdef const char* tail = inbox + echo.inbox_size
     cdef int64_t tail_size = echo.size_text_size + echo.body_size
-    if memcmp(frame, echo.head, echo.head_size) != 0 or memcmp(tail, echo.size_text, echo.size_text_size) != 0:
+    if memcmp(frame, echo.head, echo.head_size) != 0:
+        return -1
+    if memcmp(tail, echo.size_text, echo.size_text_size) != 0:
         return -1
     if frame[echo.frame_size - 2] != c"\r" or frame[echo.frame_size - 1] != c"\n":
         return -1

@@ -110,11 +110,8 @@ def greet(sock: socket.socket, target: Target, subscriptions: Sequence[tuple[str
         link = Channel(sock, target.tls, target.host)
         link.handshake()
     lines = [f"SUB {subject} {sid}\r\n".encode() for subject, sid in subscriptions]
-    link.sendall(connect_line(target) + b"".join(lines) + b"PING\r\n")
-    seen = bytearray()
-    while b"PONG\r\n" not in seen:
-        seen += read_until(link, b"\r\n")
-    link.sendall(b"PING\r\n")
+    link.sendall(connect_line(target) + b"".join(lines) + b"PING\r\nPING\r\n")
+    seen = b""
     while seen.count(b"PONG\r\n") < 2:
         seen += read_until(link, b"\r\n")
     return link

@@ -1,15 +1,15 @@
-"""The loops that make load: publishers that send a prepared lap over and over, subscribers that check all they get.
+"""The loops that make load: publishers that send a prepared lap over and over, subscribers that check it.
 
-What it promises: the loops hold no GIL and touch no Python object between start and end, so that one thread each
-outruns any server; a publisher is done only when the server has answered the PING behind its last message; a
-subscriber is done only when its `Check` has seen every byte. No loop outlives the deadline of its `Run`, and all
-loops of a run end soon after one of them has failed and called `Run.stop`.
+What it promises: the loops hold no GIL and touch no Python object between start and end, so that one thread
+each outruns any server; a publisher is done only when the server has answered the PING behind its last
+message; a subscriber is done only when its `Check` has seen every byte. No loop outlives the deadline of its
+`Run`, and all loops of a run end soon after one of them has failed and `Run.stop` was called.
 
-How it works: blocking sockets with time-outs of a tenth of a second (`link.dial` sets them), by which a loop wakes to
-look at its run. Subscribers read large pieces, and SO_RCVLOWAT lets them sleep until a good piece is there: on a
-machine with few cores each wake-up is time taken from the server.
+How it works: blocking sockets with time-outs of a tenth of a second (`link.dial` sets them), by which a loop
+wakes to look at its run. Subscribers read large pieces, and SO_RCVLOWAT lets them sleep until a good piece is
+there: on a machine with few cores each wake-up is time taken from the server.
 
-What it does not do: it knows nothing of cases, servers or TLS (`bench.secure` drives the same `Check` through ssl).
+What it does not do: it knows nothing of cases, servers or TLS (`bench.secure` feeds the same `Check` by ssl).
 """
 
 from libc.errno cimport EAGAIN, EINTR, errno
@@ -191,7 +191,7 @@ def publish(Run run, int fd, bytes lap, int64_t laps):
 
 
 cdef int wake_at(int fd, int64_t left) noexcept nogil:
-    """Let the socket count as readable when a good piece is there, or all that is left. Returns the mark set."""
+    """Let the socket count as readable when a good piece is there, or all that is left; the mark."""
     cdef int mark = WAKE_SIZE if left > WAKE_SIZE else 1
     setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof(mark))
     return mark

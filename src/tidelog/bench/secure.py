@@ -8,6 +8,7 @@ each. That took the generator from more CPU than the server under test to a thir
 import socket
 import ssl
 import time
+from types import TracebackType
 
 from tidelog.base import errors
 from tidelog.bench.check import Check
@@ -86,6 +87,14 @@ class Channel:
     def close(self) -> None:
         self.sock.close()
 
+    def __enter__(self) -> "Channel":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
 
 def look_at(run: Run) -> None:
     """What a loop does when a tick has passed without anything to do."""
@@ -111,10 +120,10 @@ def send_all(run: Run, channel: Channel, data: bytes) -> None:
 def receive_into(run: Run, channel: Channel, buffer: memoryview) -> int:
     """At least a byte."""
     while True:
-        size = channel.take(buffer)
-        if size:
-            return size
         try:
+            size = channel.take(buffer)
+            if size:
+                return size
             channel.fill()
         except BlockingIOError:
             look_at(run)

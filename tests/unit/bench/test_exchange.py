@@ -128,9 +128,12 @@ def test_responder_sends_back_what_it_got(pairs: list[tuple[socket.socket, socke
     requests = [deliver(one, number) for number in range(20)]
     # Control lines between two whole requests of one read: the second must not wait for another read.
     sent = requests[0] + b"PING\r\n" + b"INFO {}\r\n" + b"".join(requests[1:])
-    thread = threading.Thread(
-        target=lambda: [far.sendall(sent[at : at + 37]) for at in range(0, len(sent), 37)]
-    )
+
+    def send() -> None:
+        for at in range(0, len(sent), 37):
+            far.sendall(sent[at : at + 37])
+
+    thread = threading.Thread(target=send)
     thread.start()
     respond_to(near, one, 20)
     thread.join()

