@@ -1,12 +1,13 @@
 """Request and reply: requesters that wait for each answer, and a responder that sends back what it got.
 
-What it promises: each requester has one request under way at a time; every reply is compared in full (inbox,
-size, payload) with the one that must come; every latency is kept. The token at the end of the inbox and the first
-bytes of the payload change with each request, as with real clients, so no two requests or replies are alike.
+What it promises: each requester has one request under way at a time; every reply is compared in full
+(inbox, size, payload) with the one that must come; every latency is kept. The token at the end of the inbox
+and the first bytes of the payload change with each request, as with real clients, so no two requests or
+replies are alike.
 
-How it works: request, reply and delivered request are prepared once; per exchange only the eight digits of the
-token are written into them. A single requester blocks in recv; several share one thread and a poll, so that on a
-small machine they cost few wake-ups.
+How it works: request, reply and delivered request are prepared once; per exchange only the eight digits of
+the token are written into them. A single requester blocks in recv; several share one thread and a poll, so
+that on a small machine they cost few wake-ups.
 
 What it does not do: TLS, headers, time-outs of single requests (the run's deadline bounds the whole).
 """

@@ -109,7 +109,7 @@ def measure(case: Case, target: Target, amount: int) -> Outcome:
     with contextlib.ExitStack() as stack:
 
         def connect(*subscriptions: tuple[str, str]) -> Link:
-            return stack.enter_context(dial(target, subscriptions))
+            return stack.enter_context(contextlib.closing(dial(target, subscriptions)))
 
         if case.kind is Kind.REQUEST:
             return measure_requests(case, connect, amount)
