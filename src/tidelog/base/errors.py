@@ -3,11 +3,14 @@
     TidelogError
     ├─ ProtocolError(text, reason)   the peer broke the wire rules; text goes into -ERR, the connection closes
     ├─ ConfigError(path, line, ...)  a configuration that cannot be used; says where and what to do
+    │  └─ ConfigErrors(errors)        all that is wrong with one, a line each
     ├─ ClientError                   what the synchronous client reports to its caller
     │  ├─ NoResponders · Timeout · Disconnected · ServerError
 
 Split only where a caller would act differently. Programmer errors are asserts; data from disk or network is checked.
 """
+
+from collections.abc import Sequence
 
 
 class TidelogError(Exception):
@@ -38,6 +41,16 @@ class ConfigError(TidelogError):
         self.path = path
         self.line = line
         self.column = column
+
+
+class ConfigErrors(ConfigError):
+    """Everything found wrong with a configuration. `str()` has one line for each; the place is that of the first."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        first = errors[0]
+        super().__init__(first.message, first.path, first.line, first.column)
+        self.args = ("\n".join(str(error) for error in errors),)
+        self.errors = tuple(errors)
 
 
 class ClientError(TidelogError):

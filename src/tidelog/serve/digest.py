@@ -7,11 +7,11 @@ at the end.
 """
 
 import hashlib
-import json
 
 from tidelog.serve.conf import Tree, Value
 from tidelog.serve.scanner import Zulu
 
+ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 # Floats outside of this range are written with an exponent.
 FIXED_MIN, FIXED_MAX = 1e-6, 1e21
 
@@ -40,12 +40,14 @@ def written(value: Value) -> str:
 
 
 def written_string(value: str) -> str:
+    return '"' + "".join(ESCAPES.get(char) or escaped(char) for char in value) + '"'
+
+
+def escaped(char: str) -> str:
+    if char < " " or char in "<>&\u2028\u2029":
+        return f"\\u{ord(char):04x}"
     # A byte that is not UTF-8 is shown by the replacement character.
-    value = "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in value)
-    text = json.dumps(value, ensure_ascii=False)
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
+    return "\ufffd" if "\ud800" <= char <= "\udfff" else char
 
 
 def written_float(value: float) -> str:

@@ -11,6 +11,7 @@ the name ends in `_ns`. Secrets are kept out of `repr`.
 
 from dataclasses import dataclass, field
 
+from tidelog.base.record import Record
 from tidelog.broker.settings import BrokerSettings
 from tidelog.serve.log import LogSettings
 
@@ -24,16 +25,16 @@ Position = tuple[str, int, int]
 NOWHERE: Position = ("", 0, 0)
 
 
-@dataclass(frozen=True)
-class CertificatePair:
+@dataclass(frozen=True, eq=False, repr=False)
+class CertificatePair(Record):
     """A certificate chain and its key, both PEM files."""
 
     cert_file: str
     key_file: str
 
 
-@dataclass(frozen=True)
-class TlsSettings:
+@dataclass(frozen=True, eq=False, repr=False)
+class TlsSettings(Record):
     """A `tls` block. File names stand as written: relative ones start at the working directory."""
 
     certificates: tuple[CertificatePair, ...] = ()
@@ -55,8 +56,8 @@ class TlsSettings:
     position: Position = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class WebsocketSettings:
+@dataclass(frozen=True, eq=False, repr=False)
+class WebsocketSettings(Record):
     """The `websocket` block. Its credentials, when given, stand in for those of `authorization`."""
 
     host: str = DEFAULT_HOST
@@ -81,8 +82,8 @@ class WebsocketSettings:
     ping_interval_s: float = 0.0  # 0: that of all clients
 
 
-@dataclass(frozen=True)
-class LeafnodeSettings:
+@dataclass(frozen=True, eq=False, repr=False)
+class LeafnodeSettings(Record):
     """The listener of the `leafnodes` block, which binds and refuses politely."""
 
     host: str = DEFAULT_HOST
@@ -91,8 +92,8 @@ class LeafnodeSettings:
     tls: TlsSettings | None = None
 
 
-@dataclass(frozen=True)
-class ClusterSettings:
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterSettings(Record):
     """The `cluster` block: checked for shape, reported by the monitor, without effect."""
 
     name: str = ""
@@ -106,8 +107,8 @@ class ClusterSettings:
     connect_retries: int = 0
 
 
-@dataclass(frozen=True)
-class JetStreamSettings:
+@dataclass(frozen=True, eq=False, repr=False)
+class JetStreamSettings(Record):
     """The `jetstream` block. -1: what the machine has."""
 
     enabled: bool = False
@@ -119,8 +120,8 @@ class JetStreamSettings:
     sync_always: bool = False
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, eq=False, repr=False)
+class Options(Record):
     """One server's whole configuration: defaults, then the file, then the flags."""
 
     broker: BrokerSettings = field(default_factory=BrokerSettings)
