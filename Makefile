@@ -1,0 +1,50 @@
+# make setup | demo | test | lint | bench | bench-compare | peer-suites | fuzz | clean
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+
+.PHONY: setup demo test lint format bench bench-compare clean
+.DEFAULT_GOAL := setup
+
+setup: $(VENV)/.built
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Tidelog needs Python 3.11 or newer; say which with: make PYTHON=python3.13"; exit 1; }
+	@command -v $${CC:-cc} >/dev/null || { echo "Tidelog needs a C compiler, such as gcc (Debian: apt-get install build-essential)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt setuptools Cython
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed setup.py $(SOURCES)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+demo: setup
+	$(BIN)/tidelog demo
+
+test: setup
+	$(BIN)/pytest
+
+lint: setup
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff check --fix src tests
+	$(BIN)/ruff format src tests
+
+bench: setup
+	$(BIN)/tidelog bench core
+
+bench-compare: setup
+	$(BIN)/tidelog bench compare
+
+clean:
+	rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src -name '*.so' -delete
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
