@@ -2,23 +2,34 @@
 
 from collections.abc import Iterable
 
+from tidelog.base.chance import Chance
 from tidelog.broker.session import Session
 from tidelog.broker.settings import AccountSettings
 from tidelog.broker.view import InterestStats
 from tidelog.subject.interest import Interest
+from tidelog.subject.mapping import SubjectMap
 
 
 class Account:
     """Isolated by construction: sessions route through their account's `interest` and know no other."""
 
-    def __init__(self, settings: AccountSettings, updated_ns: int) -> None:
-        self.settings = settings
-        self.updated_ns = updated_ns
+    def __init__(self, settings: AccountSettings, chance: Chance, now_ns: int) -> None:
+        self.chance = chance
+        self.apply(settings, now_ns)
         self.interest = Interest()
         self.members: dict[int, Session] = {}
         self.slow_consumers = 0
         # What sessions did that are gone, or have moved to another account.
         self.past = Traffic()
+
+    def apply(self, settings: AccountSettings, now_ns: int) -> None:
+        self.settings = settings
+        self.updated_ns = now_ns
+        entries = [
+            (mapping.source.encode(), mapping.destination.encode(), mapping.weight)
+            for mapping in settings.mappings
+        ]
+        self.mapping = SubjectMap(entries, self.chance.integer) if entries else None
 
     @property
     def name(self) -> str:

@@ -109,10 +109,9 @@ class Broker:
         for name, account_settings in wanted.items():
             account = self.account_table.get(name)
             if account is None:
-                self.account_table[name] = Account(account_settings, now_ns)
+                self.account_table[name] = Account(account_settings, self.chance, now_ns)
             elif account.settings != account_settings:
-                account.settings = account_settings
-                account.updated_ns = now_ns
+                account.apply(account_settings, now_ns)
         self.retired = [name for name in self.account_table if name not in wanted]
         if self.closed.maxlen != settings.limits.max_closed_clients:
             self.closed = deque(self.closed, maxlen=settings.limits.max_closed_clients)

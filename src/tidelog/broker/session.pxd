@@ -17,6 +17,7 @@ cdef class Session(Operations):
     cdef Route last_route            # of the last subject published, which this session may publish to
     cdef ByteMap allowed             # subject -> may publish; only with rights on publishing
     cdef bint guarded                # look at every publish: rights, verbose, pedantic, trace, mappings
+    cdef object mapping              # of the account's subjects; None: none
     cdef bint no_responders
     cdef bint verbose
     cdef bint pedantic

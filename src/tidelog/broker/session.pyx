@@ -95,8 +95,15 @@ cdef class Session(Operations):
 
     cdef int on_publish(self, Message* message) except -1:
         cdef Route route
+        cdef bytes mapped
         self.in_msgs += 1
         self.in_bytes += message.body_size
+        if self.mapping is not None:
+            mapped = self.mapping.apply(message.subject[:message.subject_size])
+            if mapped is None:
+                return 0
+            message.subject = PyBytes_AS_STRING(mapped)
+            message.subject_size = PyBytes_GET_SIZE(mapped)
         if self.guarded and not self.may_publish(message):
             return 0
         # Subjects and replies that only servers use begin with `$` or `_`; look closer at those.
@@ -257,6 +264,7 @@ cdef class Session(Operations):
         """Become `user` in `account`, with `rights` (None: all of them)."""
         self.account = account
         self.interest = interest
+        self.mapping = account.mapping
         self.last_route = None
         self.user = user
         self.set_rights(rights)
