@@ -77,11 +77,15 @@ def accountz(server_id: str, broker: BrokerView, clock: Clock, query: Query) -> 
     if not wanted:
         names = tuple(sorted(account.name for account in broker.accounts()))
         return Accountz(server_id=server_id, now=now, system_account=system_account, accounts=names)
-    account = next((account for account in broker.accounts() if account.name == wanted), None)
-    if account is None:
-        raise BadQuery(f"Account {wanted} does not exist")
-    detail = account_detail(account, broker)
+    detail = account_info(wanted, broker)
     return Accountz(server_id=server_id, now=now, system_account=system_account, account_detail=detail)
+
+
+def account_info(name: str, broker: BrokerView) -> AccountDetail:
+    account = next((account for account in broker.accounts() if account.name == name), None)
+    if account is None:
+        raise BadQuery(f"Account {name} does not exist")
+    return account_detail(account, broker)
 
 
 def account_detail(account: AccountView, broker: BrokerView) -> AccountDetail:
