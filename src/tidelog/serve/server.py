@@ -122,20 +122,24 @@ class Server:
         sock = bind(settings.host, settings.port, "websocket port")
         self.sockets["websocket"] = sock
         port = self.state.websocket_port = address(sock)[1]
-        info = msgspec.structs.replace(
-            self.broker.info,
-            host=settings.host,
-            port=port,
-            tls_required=settings.tls is not None,
-            tls_available=False,
-            tls_verify=settings.tls is not None and (settings.tls.verify or settings.tls.verify_and_map),
-        )
-        self.broker.infos[WEBSOCKET] = info
+        self.broker.infos[WEBSOCKET] = self.websocket_info(self.broker.info, self.options)
         self.listen(sock, WebsocketReception(self, self.loop).accept)
         scheme = "wss" if settings.tls is not None else "ws"
         self.log.info(f"Listening for websocket clients on {scheme}://{shown(settings.host, port)}")
         if settings.tls is None:
             self.log.warn("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
+
+    def websocket_info(self, info: Info, options: Options) -> Info:
+        """INFO as websocket clients are told it."""
+        settings = options.websocket
+        return msgspec.structs.replace(
+            info,
+            host=settings.host,
+            port=self.state.websocket_port,
+            tls_required=settings.tls is not None,
+            tls_available=False,
+            tls_verify=settings.tls is not None and (settings.tls.verify or settings.tls.verify_and_map),
+        )
 
     async def start_leafnode(self) -> None:
         from tidelog.serve.leafnode import LeafnodeRefusal
