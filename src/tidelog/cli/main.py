@@ -4,7 +4,6 @@ Harnesses expect a server that listens soon after exec, so `tidelog serve`, and 
 `nats-server`, come to `cli.serve` without anything else having been imported.
 """
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -15,9 +14,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     named_as_peer = argv is None and os.path.basename(sys.argv[0]) == "nats-server"
     if named_as_peer or arguments[:1] == ["serve"]:
-        serve = importlib.import_module("tidelog.cli.serve")
-        code: int = serve.main(arguments if named_as_peer else arguments[1:])
-        return code
+        from tidelog.cli import serve
+
+        return serve.main(arguments if named_as_peer else arguments[1:])
     from tidelog.cli import command
 
     return command.run(arguments)

@@ -76,6 +76,9 @@ class SocketTransport:
             raise Disconnected(f"connection lost: {error.strerror or error}") from error
 
     def wait(self, timeout_s: float | None, *, for_space: bool = False) -> bool:
+        # A TLS record that was read only in part: its rest is not in the socket any more.
+        if isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
+            return True
         poll = self._for_both if for_space else self._for_input
         return bool(poll.poll(None if timeout_s is None else max(0.0, timeout_s) * 1000))
 
