@@ -37,7 +37,7 @@ class Permissions:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One who may come in: by `name` and `password` (plain or bcrypt), or by `nkey`, or by certificate (`name` only)."""
+    """One who may come in: by `name` and `password` (plain or bcrypt), by `nkey`, or by certificate (`name` only)."""
 
     name: str = ""
     password: str = field(default="", repr=False)

@@ -32,6 +32,7 @@ COMMANDS = {
     "top": ("tidelog.cli.top:top", "Watch a server: rates and connections."),
     "context": ("tidelog.cli.context:context", "Manage named ways to reach servers."),
     "drop-in": ("tidelog.cli.dropin:drop_in", "Print a directory that holds us as `nats-server`."),
+    "demo": ("tidelog.cli.demo:demo", "Show a server at work."),
     "bench": ("tidelog.cli.bench:bench", "Put load on servers, and compare them."),
 }
 ALIASES = {"publish": "pub", "subscribe": "sub", "request": "req", "ctx": "context"}

@@ -1,0 +1,143 @@
+"""`tidelog demo`: a server, a stock client's messages through it, and a small table of what came of it.
+
+The client is nats-py, as its users run it, so the figures are what a Python program sees; `tidelog bench compare`
+measures the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tidelog.testing.peer import ServerProcess, tidelog_argv
+
+EVENTS = 100_000
+REQUESTS = 2_000
+EVENT = b'{"order":"A-1042","item":"lamp","quantity":2,"price":19.9}'
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    what: str
+    value: str
+
+
+@click.command()
+def demo() -> None:
+    """Start a server, send messages through it from a stock client, and show figures."""
+    try:
+        import nats
+    except ImportError:
+        raise click.ClickException("the demo uses a stock client: pip install nats-py") from None
+    console = Console()
+    with ServerProcess(tidelog_argv()) as server:
+        console.print(
+            f"Tidelog listens on [bold]{server.url}[/], monitoring on http://127.0.0.1:{server.monitor_port}"
+        )
+        figures = asyncio.run(play(server.url, nats))
+    table = Table(title="What a nats-py program saw")
+    table.add_column("what")
+    table.add_column("value", justify="right")
+    for figure in figures:
+        table.add_row(figure.what, figure.value)
+    console.print(table)
+
+
+async def play(url: str, nats: Any) -> list[Figure]:
+    client = await nats.connect(url)
+    try:
+        return [
+            *await publish_and_subscribe(client),
+            await share_work(client),
+            *await ask(client),
+        ]
+    finally:
+        await client.close()
+
+
+async def publish_and_subscribe(client: Any) -> list[Figure]:
+    """Events on many subjects, read back through a wildcard, all of them and in order."""
+    received: list[bytes] = []
+    complete = asyncio.get_running_loop().create_future()
+
+    async def take(message: Any) -> None:
+        received.append(message.data)
+        if len(received) == EVENTS:
+            complete.set_result(time.perf_counter())
+
+    subscription = await client.subscribe(
+        "orders.*.created", cb=take, pending_msgs_limit=-1, pending_bytes_limit=-1
+    )
+    await client.flush()
+    start_s = time.perf_counter()
+    for number in range(EVENTS):
+        await client.publish(f"orders.{number % 100}.created", b"%d %s" % (number, EVENT))
+    end_s = await asyncio.wait_for(complete, 60)
+    await subscription.unsubscribe()
+    expect([int(data.split()[0]) for data in received] == list(range(EVENTS)), "every event, in order")
+    return [
+        Figure("events published and received, in order", f"{EVENTS:,}"),
+        Figure("events per second (limited by the Python client)", f"{EVENTS / (end_s - start_s):,.0f}"),
+    ]
+
+
+async def share_work(client: Any) -> Figure:
+    """A queue group of three: every job is done once."""
+    done: dict[str, list[int]] = {name: [] for name in ("ann", "bob", "cid")}
+
+    def worker(name: str) -> Any:
+        async def work(message: Any) -> None:
+            done[name].append(int(message.data))
+
+        return work
+
+    workers = [await client.subscribe("jobs", queue="workers", cb=worker(name)) for name in done]
+    await client.flush()
+    for number in range(REQUESTS):
+        await client.publish("jobs", b"%d" % number)
+    await client.flush()
+    for subscription in workers:
+        await subscription.drain()
+    jobs_done = sorted(job for jobs in done.values() for job in jobs)
+    expect(jobs_done == list(range(REQUESTS)), "every job once")
+    shares = " + ".join(f"{len(jobs):,}" for jobs in done.values())
+    return Figure(f"{REQUESTS:,} jobs shared by three workers", shares)
+
+
+async def ask(client: Any) -> list[Figure]:
+    """Requests, one after the other; and one that nobody answers."""
+    from nats.errors import NoRespondersError
+
+    async def answer(message: Any) -> None:
+        await message.respond(message.data[::-1])
+
+    service = await client.subscribe("reverse", cb=answer)
+    times_us = []
+    for number in range(REQUESTS):
+        start_s = time.perf_counter()
+        reply = await client.request("reverse", b"%d" % number, timeout=5)
+        times_us.append((time.perf_counter() - start_s) * 1e6)
+        expect(reply.data == (b"%d" % number)[::-1], "the right reply")
+    await service.unsubscribe()
+    try:
+        await client.request("nobody.home", b"", timeout=5)
+    except NoRespondersError:
+        refused = "told at once"
+    else:
+        raise click.ClickException("a request that nobody answers was answered")
+    return [
+        Figure("request and reply, median", f"{statistics.median(times_us):,.0f} us"),
+        Figure("a request that nobody answers", refused),
+    ]
+
+
+def expect(true: bool, what: str) -> None:
+    if not true:
+        raise click.ClickException(f"the demo expected {what} and got something else")
