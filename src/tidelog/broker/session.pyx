@@ -49,6 +49,8 @@ cdef class Session(Operations):
         """Read operations from the front of `data`; returns how many bytes were used. Ends the session on an error."""
         if self.recipient.closed:
             return size
+        if self.suspended:
+            return 0
         try:
             return parse(self, data, size)
         except ProtocolError as error:

@@ -43,7 +43,10 @@ cdef class Operations:
         PyMem_Free(self.scratch)
 
     cdef int on_first_byte(self, char byte) except -1:
-        """Called with the first byte of each operation other than CONNECT, before anything else is looked at."""
+        """Called with the first byte of each operation other than CONNECT, before anything else is looked at.
+
+        Whoever stops the parser here keeps the operation from being read at all.
+        """
         return 0
 
     cdef int on_publish(self, Message* message) except -1:
@@ -294,6 +297,8 @@ cdef Py_ssize_t parse_one(Operations operations, const char* data, Py_ssize_t si
     cdef char second
     if first != 99:  # c
         operations.on_first_byte(first)
+        if operations.stopped:
+            return 0
     if first == 112:  # p
         if size < 2:
             return 0
