@@ -18,9 +18,9 @@ import pytest
 from tidelog.base.clock import SystemClock
 from tidelog.broker.broker import Broker
 from tidelog.broker.settings import AccountSettings, Authorization, BrokerSettings, Mapping, User
-from tidelog.serve.http import read_target
+from tidelog.serve.http import Response, read_target
 from tidelog.serve.log import Logger, NullSink
-from tidelog.serve.monitor.desk import Monitor
+from tidelog.serve.monitor.desk import Monitor, whole
 from tidelog.serve.monitor.state import ServerState
 from tidelog.serve.options import Options
 from tidelog.testing.peer import ServerProcess
@@ -127,7 +127,8 @@ def ours() -> Ask:
     monitor = Monitor(state, broker, clock, log)
 
     def ask(target: str) -> tuple[int, str]:
-        response = monitor.answer(read_target(b"GET", target.encode()))
+        answer = monitor.answer(read_target(b"GET", target.encode()))
+        response = answer if isinstance(answer, Response) else whole(answer)
         return response.status, response.body.decode()
 
     return ask

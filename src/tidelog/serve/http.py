@@ -1,9 +1,9 @@
 """HTTP/1.1 for the monitor: GET and HEAD, kept connections, nothing else.
 
-Promises: a handler sees whole requests only, one per connection and loop turn, so that a burst of pipelined
-requests cannot hold up the broker; size, time and number of connections are bounded by the `HTTP_*` limits; a
-handler that raises answers 500 and is logged; answers carry no more than the handler gave, a date and a
-length.
+Promises: a handler sees whole requests only, one per connection and loop turn, and may answer in slices, so
+that neither a burst of pipelined requests nor a large document holds up the broker; size, time and number of
+connections are bounded by the `HTTP_*` limits; a handler that raises answers 500 and is logged; answers carry
+no more than the handler gave, a date and a length.
 
 How it works: `HttpServer` listens with `loop.create_server` on a socket that is bound already, one `HttpPeer`
 per connection turns bytes into requests with h11 and answers into bytes. While the peer does not read, it is
@@ -16,7 +16,7 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qsl, unquote
@@ -49,7 +49,10 @@ class Response:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Handler = Callable[[Request], Response]
+# An answer that takes long is made in slices: it yields where others may have the loop, and returns the
+# response.
+Work = Generator[None, None, Response]
+Handler = Callable[[Request], Response | Work]
 
 REASONS = {
     200: b"OK",
@@ -93,6 +96,7 @@ class HttpPeer(asyncio.Protocol):
         self.idle = False
         self.blocked = False
         self.scheduled = False
+        self.work: Work | None = None
 
     # What the loop calls.
 
@@ -109,6 +113,8 @@ class HttpPeer(asyncio.Protocol):
         self.disarm()
         self.transport = None
         self.server.peers.discard(self)
+        if self.work is not None:
+            self.work.close()
 
     def data_received(self, data: bytes) -> None:
         if self not in self.server.peers:
@@ -143,6 +149,9 @@ class HttpPeer(asyncio.Protocol):
     def advance(self) -> None:
         """Take events until more bytes are needed or one request is answered."""
         self.scheduled = False
+        if self.work is not None:
+            self.go_on()
+            return
         while self.transport is not None and not self.blocked and not self.transport.is_closing():
             try:
                 event = self.connection.next_event()
@@ -170,10 +179,31 @@ class HttpPeer(asyncio.Protocol):
         assert self.request is not None
         request = read_target(self.request.method, self.request.target)
         if request.method not in ("GET", "HEAD"):
-            response = Response(405, b"method not allowed\n", headers=(("Allow", "GET, HEAD"),))
-        else:
-            response = self.server.respond(request)
-        self.send(response, head_only=request.method == "HEAD")
+            self.finish(Response(405, b"method not allowed\n", headers=(("Allow", "GET, HEAD"),)))
+            return
+        answer = self.server.respond(request)
+        if isinstance(answer, Response):
+            self.finish(answer)
+            return
+        self.work = answer
+        self.disarm()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """One slice of the answer."""
+        assert self.work is not None
+        if self.transport is None or self.transport.is_closing():
+            return
+        response = self.server.slice(self.work)
+        if response is None:
+            self.schedule()
+            return
+        self.work = None
+        self.finish(response)
+
+    def finish(self, response: Response) -> None:
+        assert self.request is not None
+        self.send(response, head_only=self.request.method == b"HEAD")
         if self.connection.our_state is not self.h11.DONE or self.connection.their_state is not self.h11.DONE:
             self.close()
             return
@@ -259,12 +289,26 @@ class HttpServer:
         for peer in list(self.peers):
             peer.expire()
 
-    def respond(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response | Work:
         try:
             return self.handler(request)
         except Exception as error:  # noqa: BLE001 - the supervisor of a connection
-            self.log.error(f"Monitoring request {request.path!r} failed: {type(error).__name__}: {error}")
-            return Response(500, b"internal server error\n")
+            return self.failed(error)
+
+    def slice(self, work: Work) -> Response | None:
+        """None: there is more to do."""
+        try:
+            next(work)
+        except StopIteration as done:
+            response: Response = done.value
+            return response
+        except Exception as error:  # noqa: BLE001 - the supervisor of a connection
+            return self.failed(error)
+        return None
+
+    def failed(self, error: Exception) -> Response:
+        self.log.error(f"Monitoring request failed: {type(error).__name__}: {error}")
+        return Response(500, b"internal server error\n")
 
     def date(self) -> str:
         second = self.clock.now_ns() // 1_000_000_000

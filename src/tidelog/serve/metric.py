@@ -18,13 +18,13 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tidelog.broker.view import AccountView, BrokerView, InterestStats
-from tidelog.serve.monitor.connz import ConnzQuery, connz
-from tidelog.serve.monitor.desk import Monitor
+from tidelog.broker.view import AccountView, BrokerView, InterestStats, SessionView
+from tidelog.serve.monitor.connz import LIMIT
+from tidelog.serve.monitor.desk import Monitor, whole
 from tidelog.serve.monitor.jetstream import jsz
 from tidelog.serve.monitor.process import processor_seconds, resident_size
 from tidelog.serve.monitor.state import ServerState
-from tidelog.serve.monitor.subsz import subsz
+from tidelog.serve.monitor.subsz import SubszQuery, subsz
 from tidelog.serve.monitor.varz import varz
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -255,7 +255,14 @@ def account_families(accounts: Iterable[AccountView]) -> Iterator[Metric]:
 # counter has no `_total` either, and the values are the same.
 
 LABELLED = ("server_id", "server_name", "version")
-CONNECTION_SUMS = ("pending_bytes", "subscriptions", "in_bytes", "out_bytes", "in_msgs", "out_msgs")
+CONNECTION_SUMS: dict[str, Callable[[SessionView], int]] = {
+    "pending_bytes": lambda session: session.pending_size,
+    "subscriptions": lambda session: session.subscription_count,
+    "in_bytes": lambda session: session.in_bytes,
+    "out_bytes": lambda session: session.out_bytes,
+    "in_msgs": lambda session: session.in_msgs,
+    "out_msgs": lambda session: session.out_msgs,
+}
 ACCOUNT_LABELS = ("server_id", "account", "account_id", "account_name")
 STREAM_LABELS = ("server_id", "server_name", "cluster", "domain", "meta_leader", "is_meta_leader")
 
@@ -264,7 +271,9 @@ def exporter_families(monitor: Monitor, prefix: str) -> Iterator[Metric]:
     state, broker, clock = monitor.state, monitor.broker, monitor.clock
     server_id = state.server_id
     yield from exporter_numbers(f"{prefix}varz_", server_id, varz(state, broker, clock, monitor.meter))
-    yield from exporter_numbers(f"{prefix}subsz_", server_id, subsz(server_id, broker, clock, {}))
+    yield from exporter_numbers(
+        f"{prefix}subsz_", server_id, whole(subsz(server_id, broker, clock, SubszQuery()))
+    )
     yield from exporter_connections(f"{prefix}connz_", monitor)
     yield from exporter_accounts(f"{prefix}accstatz_", server_id, broker.accounts())
     yield exporter_gauge(f"{prefix}routez_num_routes", server_id, 0)
@@ -291,14 +300,14 @@ def exporter_numbers(prefix: str, server_id: str, document: msgspec.Struct) -> I
 
 def exporter_connections(prefix: str, monitor: Monitor) -> Iterator[Metric]:
     server_id = monitor.state.server_id
-    document = connz(server_id, monitor.broker, monitor.clock, ConnzQuery())
-    yield from (
-        exporter_gauge(prefix + key, server_id, getattr(document, key))
-        for key in ("num_connections", "total", "offset", "limit")
-    )
-    for key in CONNECTION_SUMS:
-        total = sum(getattr(connection, key) for connection in document.connections)
-        yield exporter_gauge(prefix + key, server_id, total)
+    total = monitor.broker.client_count + monitor.broker.leaf_count
+    # The exporter sees the first page of /connz.
+    shown = sorted(monitor.broker.sessions(), key=lambda session: session.cid)[:LIMIT]
+    figures = {"num_connections": len(shown), "total": total, "offset": 0, "limit": LIMIT}
+    for key, value in figures.items():
+        yield exporter_gauge(prefix + key, server_id, value)
+    for key, read in CONNECTION_SUMS.items():
+        yield exporter_gauge(prefix + key, server_id, sum(map(read, shown)))
 
 
 def exporter_accounts(prefix: str, server_id: str, accounts: Iterable[AccountView]) -> Iterator[Metric]:

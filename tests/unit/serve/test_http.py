@@ -14,7 +14,7 @@ import uvloop
 
 from tidelog.base import limits
 from tidelog.base.clock import ManualClock
-from tidelog.serve.http import JSON, HttpServer, Request, Response, read_target
+from tidelog.serve.http import JSON, HttpServer, Request, Response, Work, read_target
 from tidelog.serve.log import Logger, NullSink
 
 Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -28,9 +28,26 @@ class ListSink(NullSink):
         self.lines.append(f"{level} {text}")
 
 
-def echo(request: Request) -> Response:
+slices: list[str] = []
+
+
+def sliced(request: Request) -> Work:
+    try:
+        for number in range(5):
+            slices.append(f"{request.query['who']}{number}")
+            yield
+            if "fail" in request.query:
+                raise ValueError("in a slice")
+    finally:
+        slices.append(f"{request.query['who']} over")
+    return Response(200, request.query["who"].encode())
+
+
+def echo(request: Request) -> Response | Work:
     if request.path == "/fail":
         raise ValueError("secret of the trade")
+    if request.path == "/sliced":
+        return sliced(request)
     if request.path == "/big":
         return Response(200, b"x" * 4_000_000)
     return Response(200, f"{request.path} {request.query}".encode(), JSON, (("X-Test", "1"),))
@@ -208,7 +225,59 @@ def test_handler_that_raises_answers_500_and_is_logged_once(run: Run) -> None:
             assert b"secret" not in body
 
     run(work())
-    assert sink.lines == ["ERR Monitoring request '/fail' failed: ValueError: secret of the trade"]
+    assert sink.lines == ["ERR Monitoring request failed: ValueError: secret of the trade"]
+
+
+def test_long_answers_are_made_in_turns(run: Run) -> None:
+    async def work() -> None:
+        async with serving() as (server, connect):
+            slices.clear()
+            (one, to_one), (other, to_other) = await connect(), await connect()
+            while len(server.peers) < 2:
+                await asyncio.sleep(0)
+            to_one.write(
+                b"GET /sliced?who=a HTTP/1.1\r\nHost: x\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n"
+            )
+            to_other.write(b"GET /sliced?who=b HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await read_response(one))[1] == b"a"
+            assert (await read_response(one))[1] == b"/next {}"
+            assert (await read_response(other))[1] == b"b"
+            assert len(slices) == 12
+            assert slices.index("b0") < slices.index("a over")
+
+    run(work())
+
+
+def test_slice_that_raises_answers_500(run: Run) -> None:
+    sink = ListSink()
+
+    async def work() -> None:
+        async with serving(log=Logger(sink)) as (_, connect):
+            reader, writer = await connect()
+            writer.write(
+                b"GET /sliced?who=a&fail HTTP/1.1\r\nHost: x\r\n\r\nGET /y HTTP/1.1\r\nHost: x\r\n\r\n"
+            )
+            assert (await read_response(reader))[0].startswith(b"HTTP/1.1 500 ")
+            assert (await read_response(reader))[1] == b"/y {}"
+
+    run(work())
+    assert sink.lines == ["ERR Monitoring request failed: ValueError: in a slice"]
+
+
+def test_slices_end_when_nobody_waits_for_them(run: Run) -> None:
+    async def work() -> None:
+        async with serving() as (server, connect):
+            slices.clear()
+            _, writer = await connect()
+            writer.write(b"GET /sliced?who=c HTTP/1.1\r\nHost: x\r\n\r\n")
+            while not slices:
+                await asyncio.sleep(0)
+            next(iter(server.peers)).expire()
+            while server.peers:
+                await asyncio.sleep(0)
+            assert slices[-1] == "c over"
+
+    run(work())
 
 
 def test_connections_beyond_the_bound_are_told_so(run: Run) -> None:

@@ -12,7 +12,7 @@ from tidelog.broker.settings import AccountSettings, Authorization, BrokerSettin
 from tidelog.broker.view import InterestStats
 from tidelog.serve.http import Request, Response
 from tidelog.serve.monitor import process
-from tidelog.serve.monitor.desk import Monitor
+from tidelog.serve.monitor.desk import Monitor, whole
 from tidelog.serve.monitor.process import ProcessorMeter, resident_size
 from tidelog.serve.monitor.subsz import interest_figures
 from tidelog.serve.options import LeafnodeSettings, Options, TlsSettings, WebsocketSettings
@@ -36,7 +36,8 @@ DOCUMENTS = (
 
 
 def ask(monitor: Monitor, path: str, **query: str) -> Response:
-    return monitor.answer(Request("GET", path, query))
+    answer = monitor.answer(Request("GET", path, query))
+    return answer if isinstance(answer, Response) else whole(answer)
 
 
 def read(monitor: Monitor, path: str, **query: str) -> Any:

@@ -7,6 +7,7 @@ import pytest
 from tidelog.base.clock import ManualClock
 from tidelog.broker.view import SubscriptionRecord
 from tidelog.serve.monitor.connz import ORDERS, Connz, connz, read_query
+from tidelog.serve.monitor.desk import whole
 from tidelog.serve.monitor.query import BadQuery
 from unit.serve.view_fake import NOW_NS, SECOND_NS, FakeBroker, session
 
@@ -38,7 +39,7 @@ BROKER = FakeBroker(
 
 
 def ask(**query: str) -> Connz:
-    return connz("ID", BROKER, ManualClock(NOW_NS), read_query(query))
+    return whole(connz("ID", BROKER, ManualClock(NOW_NS), read_query(query)))
 
 
 def cids(**query: str) -> list[int]:
@@ -122,7 +123,7 @@ def test_subscriptions_are_listed_on_demand() -> None:
 def test_subscription_detail() -> None:
     sub = SubscriptionRecord(b"s\xff", b"q", b"9", 3, 5)
     broker = FakeBroker(open=[replace(session(1), subscription_records=(sub,))])
-    found = connz("ID", broker, ManualClock(NOW_NS), read_query({"subs": "detail"}))
+    found = whole(connz("ID", broker, ManualClock(NOW_NS), read_query({"subs": "detail"})))
     detail = found.connections[0].subscriptions_list_detail[0]
     assert (detail.subject, detail.qgroup, detail.sid, detail.msgs, detail.max) == ("s\ufffd", "q", "9", 3, 5)
 
@@ -189,10 +190,21 @@ def test_certificate_of_the_peer_is_shown_with_auth() -> None:
     der = certificate.public_bytes(serialization.Encoding.DER)
     broker = FakeBroker(open=[session(1, tls_version="1.3", peer_certificate=der)])
     plain, shown = (
-        connz("ID", broker, ManualClock(NOW_NS), read_query({"auth": auth})).connections[0]
+        whole(connz("ID", broker, ManualClock(NOW_NS), read_query({"auth": auth}))).connections[0]
         for auth in ("", "1")
     )
     assert plain.tls_peer_certs == ()
     assert shown.tls_peer_certs[0].subject == "CN=me"
     assert shown.tls_peer_certs[0].cert_sha256 == certificate.fingerprint(hashes.SHA256()).hex()
     assert len(shown.tls_peer_certs[0].spki_sha256) == 64
+
+
+def test_certificate_that_cannot_be_read_does_not_spoil_the_document() -> None:
+    broker = FakeBroker(open=[session(1, peer_certificate=b"junk")])
+    shown = (
+        whole(connz("ID", broker, ManualClock(NOW_NS), read_query({"auth": "1"})))
+        .connections[0]
+        .tls_peer_certs[0]
+    )
+    assert (shown.subject, shown.spki_sha256) == ("", "")
+    assert len(shown.cert_sha256) == 64

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tidelog.serve.http import Request
+from tidelog.serve.http import Request, Response
 from tidelog.serve.options import Options
 from unit.serve.view_fake import NOW_NS, FakeBroker, make_monitor, session
 
@@ -33,6 +33,7 @@ def scrape(prefix: str = "") -> tuple[Samples, dict[str, str]]:
     """Samples by name and labels, and kinds by name."""
     monitor = make_monitor(BROKER, Options(compat_metrics=prefix))
     response = monitor.answer(Request("GET", "/metrics", {}))
+    assert isinstance(response, Response)
     assert response.status == 200
     assert response.content_type.startswith("text/plain; version=0.0.4")
     samples: Samples = {}
@@ -100,7 +101,9 @@ def test_exporter_names(prefix: str, streams: str) -> None:
 
 def test_every_number_at_the_top_of_varz_has_an_exporter_name() -> None:
     monitor = make_monitor(BROKER)
-    document = json.loads(monitor.answer(Request("GET", "/varz", {})).body)
+    response = monitor.answer(Request("GET", "/varz", {}))
+    assert isinstance(response, Response)
+    document = json.loads(response.body)
     names = {name for name, _ in scrape("gnatsd_")[0]}
     for key, value in document.items():
         if isinstance(value, int | float) and not isinstance(value, bool):

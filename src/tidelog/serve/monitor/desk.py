@@ -1,15 +1,16 @@
 """Finds the document for a monitoring request.
 
 `Monitor.answer` is the handler of the HTTP server. It counts requests by path, answers 400 with nats-server's
-words to options that cannot be read and 404 to unknown paths, and lets any page read the documents (CORS),
-since they are reachable without credentials anyway.
+words to options that cannot be read and 404 to unknown paths, makes long lists in slices, and lets any page
+read the documents (CORS), since they are reachable without credentials anyway.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import TypeVar
 
 from tidelog.base.clock import Clock
 from tidelog.broker.view import BrokerView
-from tidelog.serve.http import JSON, TEXT, Request, Response
+from tidelog.serve.http import JSON, TEXT, Request, Response, Work
 from tidelog.serve.log import Logger
 from tidelog.serve.monitor import account, connz, health, index, inside, jetstream, peer, subsz, varz
 from tidelog.serve.monitor.document import encode
@@ -21,11 +22,26 @@ CORS = (("Access-Control-Allow-Origin", "*"),)
 NO_SNIFF = (("X-Content-Type-Options", "nosniff"),)
 HTML = "text/html; charset=utf-8"
 
-Page = Callable[[Query], Response]
+Page = Callable[[Query], Response | Work]
+T = TypeVar("T")
 
 
 def document(content: object, status: int = 200, indent: int = 2) -> Response:
     return Response(status, encode(content, indent), JSON, CORS)
+
+
+def sliced(work: Generator[None, None, object]) -> Work:
+    return document((yield from work))
+
+
+def whole(work: Generator[None, None, T]) -> T:
+    """All slices at once."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
 
 class Monitor:
@@ -44,7 +60,7 @@ class Monitor:
             "/varz": ("/varz", lambda _: document(varz.varz(state, broker, clock, self.meter))),
             "/connz": (
                 "/connz",
-                lambda query: document(connz.connz(server_id, broker, clock, connz.read_query(query))),
+                lambda query: sliced(connz.connz(server_id, broker, clock, connz.read_query(query))),
             ),
             "/subsz": ("/subsz", self.subsz),
             "/subscriptionsz": ("/subsz", self.subsz),
@@ -68,7 +84,7 @@ class Monitor:
             "/metrics": ("", self.metrics),
         }
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: Request) -> Response | Work:
         path = self.below_base(request.path)
         if path not in self.pages:
             return Response(404, b"404 page not found\n", TEXT, NO_SNIFF)
@@ -92,8 +108,9 @@ class Monitor:
         base = self.state.options.http_base_path.rstrip("/")
         return Response(200, index.index(self.state.server_name, self.state.version, base), HTML)
 
-    def subsz(self, query: Query) -> Response:
-        return document(subsz.subsz(self.state.server_id, self.broker, self.clock, query))
+    def subsz(self, query: Query) -> Work:
+        work = subsz.subsz(self.state.server_id, self.broker, self.clock, subsz.read_query(query))
+        return sliced(work)
 
     def healthz(self, query: Query) -> Response:
         status, healthz = health.healthz(self.state, query)

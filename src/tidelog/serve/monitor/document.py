@@ -5,6 +5,7 @@ stand in the order in which they are declared.
 """
 
 import time
+from functools import lru_cache
 
 import msgspec
 
@@ -37,8 +38,13 @@ def number(value: float) -> int | float:
 def timestamp(ns: int) -> str:
     """RFC 3339 in UTC, with as many digits of the second as are needed."""
     second, rest_ns = divmod(ns, SECOND_NS)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-    return f"{stamp}.{rest_ns:09d}".rstrip("0").rstrip(".") + "Z"
+    return f"{second_stamp(second)}.{rest_ns:09d}".rstrip("0").rstrip(".") + "Z"
+
+
+# Connections come and speak in bursts, so the seconds and ages of a list repeat.
+@lru_cache(4096)
+def second_stamp(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 def duration(ns: int) -> str:
@@ -66,7 +72,11 @@ def fraction(value: int, unit: int) -> str:
 def age(ns: int) -> str:
     """`1y2d3h4m5s`: whole seconds, leading units that are zero left out. Clocks that went back count as
     zero."""
-    seconds = max(0, ns) // SECOND_NS
+    return age_of(max(0, ns) // SECOND_NS)
+
+
+@lru_cache(4096)
+def age_of(seconds: int) -> str:
     days, rest = divmod(seconds, DAY_S)
     years, days = divmod(days, YEAR_DAYS)
     hours, rest = divmod(rest, HOUR_S)

@@ -21,7 +21,7 @@ import msgspec
 
 from tidelog.broker.settings import Permissions, SubjectRights
 from tidelog.serve.monitor import account, connz, health, inside, jetstream, peer, subsz
-from tidelog.serve.monitor.desk import Monitor
+from tidelog.serve.monitor.desk import Monitor, whole
 from tidelog.serve.monitor.document import Document, encode, number, timestamp
 from tidelog.serve.monitor.process import core_count, resident_size
 from tidelog.serve.monitor.query import BadQuery, Query
@@ -139,8 +139,8 @@ class SystemDesk:
         server_id = state.server_id
         self.of_server: dict[str, Handler] = {
             "VARZ": lambda _: varz(state, broker, clock, monitor.meter),
-            "CONNZ": lambda query: connz.connz(server_id, broker, clock, connz.read_query(query)),
-            "SUBSZ": lambda query: subsz.subsz(server_id, broker, clock, query),
+            "CONNZ": lambda query: whole(connz.connz(server_id, broker, clock, connz.read_query(query))),
+            "SUBSZ": lambda query: whole(subsz.subsz(server_id, broker, clock, subsz.read_query(query))),
             "ACCOUNTZ": lambda query: account.accountz(server_id, broker, clock, query),
             "HEALTHZ": self.healthz,
             "ROUTEZ": lambda query: peer.routez(state, clock, query),
