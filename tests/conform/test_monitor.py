@@ -147,7 +147,8 @@ def shape(value: Any) -> Any:
             if key not in THEIR_OWN
         ]
     if isinstance(value, list):
-        return ["list", shape(value[0])] if value else "empty"
+        # Which shapes there are: the original lists subscriptions in any order.
+        return ["list", *sorted({repr(shape(part)) for part in value})]
     if isinstance(value, bool) or value is None:
         return repr(value)
     return "number" if isinstance(value, int | float) else "text"

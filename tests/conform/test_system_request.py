@@ -58,6 +58,8 @@ ASKERS = {"a": Asker("A", "a", RIGHTS), "s": Asker("$SYS", "s")}
 def clients(peer_argv: list[str]) -> Iterator[dict[str, Connection]]:
     with ServerProcess(peer_argv, config=CONFIG) as server:
         opened = {name: connect(f"nats://{name}:{name}@127.0.0.1:{server.port}", name="n") for name in ASKERS}
+        for client in opened.values():
+            client.request("$SYS.REQ.USER.INFO")  # the first request subscribes
         yield opened
         for client in opened.values():
             client.close()
@@ -98,7 +100,8 @@ def shape(value: Any) -> Any:
     if isinstance(value, dict):
         return [(key, shape(part)) for key, part in value.items() if key not in THEIR_OWN]
     if isinstance(value, list):
-        return ["list", shape(value[0])] if value else "empty"
+        # Which shapes there are: the original lists subscriptions in any order.
+        return ["list", *sorted({repr(shape(part)) for part in value})]
     if isinstance(value, bool) or value is None:
         return repr(value)
     return "number" if isinstance(value, int | float) else "text"
