@@ -37,7 +37,10 @@ class Findings:
         self.errors.extend(error.errors if isinstance(error, ConfigErrors) else (error,))
 
     def doubt(self, node: Node, field: str, reason: str) -> None:
-        text = f"{where(node)}: invalid use of field {quoted(field)}: {reason}"
+        self.doubt_plainly(node, f"invalid use of field {quoted(field)}: {reason}")
+
+    def doubt_plainly(self, node: Node, reason: str) -> None:
+        text = f"{where(node)}: {reason}"
         self.doubts.append(text)
         self.warnings.append(text)
 

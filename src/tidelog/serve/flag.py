@@ -164,7 +164,7 @@ def load(invocation: Invocation, environ: Mapping[str, str]) -> Options:
     if "jetstream.store_dir" in invocation.overrides:
         found.pop("store_dir", None)
     found.update(invocation.overrides)
-    if found.get("cluster.routes") and "cluster.port" not in found:
+    if invocation.overrides.get("cluster.routes") and not {"cluster.port", "cluster.host"} & found.keys():
         raise ConfigError("solicited routes require cluster capabilities, e.g. --cluster")
     return build_options(found, places, findings, invocation.config_file, digest)
 

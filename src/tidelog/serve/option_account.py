@@ -58,7 +58,8 @@ def read_accounts(
             check_account_name(value, name)
             account, members = read_account(name, value.value, findings)
             accounts.append(account)
-            users.extend((user, value) for user in members)
+            place = next((node for key, node in value.value.items() if key.lower() == "users"), value)
+            users.extend((user, place) for user in members)
         except ConfigError as error:
             findings.add(error)
     if not findings.errors:
@@ -158,13 +159,14 @@ def check_trace(node: Node, findings: Findings) -> None:
 
     def destination(value: Node) -> None:
         subject = text(value)
-        if not is_valid_literal(subject.encode("utf-8", "surrogateescape")):
+        if not is_valid_literal(in_bytes(subject)):
             raise fault(value, f"Trace destination {quoted(subject)} is not valid")
 
     def sampling(value: Node) -> None:
-        digits = str(value.value).removesuffix("%")
+        digits = value.value.removesuffix("%") if isinstance(value.value, str) else str(integer(value))
         if not digits.isdecimal() or not 1 <= int(digits) <= 100:
-            raise fault(value, f"Invalid trace destination sampling value {quoted(str(value.value))}")
+            about = f"Trace destination sampling value {digits} is invalid"
+            raise fault(value, f"{about}, needs to be [1..100]")
 
     if isinstance(node.value, dict):
         table: Table = {"dest": (UNKEPT, destination), "sampling": (UNKEPT, sampling)}
@@ -193,18 +195,27 @@ def mappings_reader(findings: Findings) -> Reader:
 
 def read_mapping(source: str, node: Node) -> list[Mapping]:
     """A destination, a map of it and its weight, or a list of such maps."""
+    # Only configurations with mappings pay for what this imports.
+    from tidelog.subject.mapping import SubjectMap
+    from tidelog.subject.transform import TransformError
+
+    about = f"Error adding mapping for {quoted(source)}"
     if isinstance(node.value, str):
-        return [Mapping(source, node.value)]
-    items = node.value if isinstance(node.value, list) else [node]
-    mappings = [read_destination(source, item) for item in items]
-    about = f"Error adding mapping for {quoted(source)} :"
-    destinations = [mapping.destination for mapping in mappings]
-    for destination in destinations:
-        if destinations.count(destination) > 1:
-            raise fault(node, f"{about} duplicate entry for {quoted(destination)}")
-    if sum(mapping.weight for mapping in mappings) > 100:
-        raise fault(node, f"{about} total weight needs to be <= 100")
+        mappings = [Mapping(source, node.value)]
+        about += f" to {quoted(node.value)}"
+    else:
+        items = node.value if isinstance(node.value, list) else [node]
+        mappings = [read_destination(source, item) for item in items]
+    entries = [(in_bytes(source), in_bytes(mapping.destination), mapping.weight) for mapping in mappings]
+    try:
+        SubjectMap(entries, chance=lambda _bound: 0)  # to see whether it can be made
+    except TransformError as error:
+        raise fault(node, f"{about} : {error}") from error
     return mappings
+
+
+def in_bytes(subject: str) -> bytes:
+    return subject.encode("utf-8", "surrogateescape")
 
 
 def read_destination(source: str, node: Node) -> Mapping:

@@ -22,6 +22,7 @@ from tidelog.serve.field import (
     table_of,
     text,
 )
+from tidelog.subject.pattern import is_valid_literal
 
 RESPONSE_TYPES = {"single", "singleton", "stream", "chunk", "chunked"}
 
@@ -54,13 +55,32 @@ def threshold_ns(node: Node) -> int:
     return duration_ns(node, "response threshold")
 
 
+def latency_subject(node: Node) -> str:
+    """Where measurements go: a subject, or a map of it and a sampling."""
+    parts = {"subject": node}
+    if not isinstance(node.value, str):
+        tree = table_of(node, "Expected latency entry to be a map/struct or string")
+        parts = {key.lower(): value for key, value in tree.items()}
+    if "subject" not in parts:
+        raise fault(node, "Latency subject required, but missing")
+    sampling = parts.get("sampling", Node(100, "", 0, 0))
+    share = str(sampling.value).removesuffix("%")
+    if share.lower() != "headers" and not (share.isdecimal() and 1 <= int(share) <= 100):
+        raise fault(sampling, "bad sampling percentage, should be 1-100")
+    subject = text(parts["subject"])
+    if not is_valid_literal(subject.encode("utf-8", "surrogateescape")):
+        about = f"Error adding service latency sampling on subject {quoted(subject)}"
+        raise fault(node, f"{about}: invalid publish subject")
+    return subject
+
+
 EXPORT_TABLE: Table = {
     "stream": ("stream", text),
     "service": ("service", text),
     "accounts": ("accounts", strings("accounts")),
     **aliases("response response_type", "response", response_type),
     **aliases("threshold response_threshold response_max_time response_time", "threshold", threshold_ns),
-    "latency": ("latency", lambda node: node.value),
+    "latency": ("latency", latency_subject),
     "account_token_position": (UNKEPT, integer),
     "allow_trace": ("allow_trace", boolean),
 }
@@ -72,7 +92,8 @@ def check_export(node: Node, tree: Tree, findings: Findings) -> None:
         raise fault(node, f"Detected service {quoted(found['service'])} but already saw a stream")
     for name in ("response", "threshold", "latency", "allow_trace"):
         if "stream" in found and name in found:
-            raise fault(node, f"Detected {name} directive on non-service")
+            place = (value for key, value in tree.items() if EXPORT_TABLE[key.lower()][0] == name)
+            raise fault(next(place), f"Detected {name} directive on non-service")
 
 
 def check_import(node: Node, tree: Tree, findings: Findings) -> None:

@@ -7,6 +7,7 @@ so that a file of nats-server can be used as it is, with a warning for what has 
 from typing import Any
 
 from tidelog.serve.conf import Node
+from tidelog.serve.duration import format_duration
 from tidelog.serve.field import (
     SECOND_NS,
     UNKEPT,
@@ -39,6 +40,9 @@ from tidelog.serve.options import LeafnodeSettings, WebsocketSettings
 
 # Headers that the handshake itself sets, or that clients would read a meaning into.
 RESERVED_HEADERS = ("host", "content-length", "connection", "upgrade", "nats-no-masking")
+LEAF_VERSION_MIN = (2, 8, 0)
+# Routes are pinged at least this often, whatever the file says.
+ROUTE_PING_MAX_NS = 30 * SECOND_NS
 WRITE_TIMEOUTS = ("default", "close", "retry")
 
 
@@ -152,7 +156,7 @@ def read_leafnodes(node: Node, findings: Findings) -> LeafnodeSettings:
         "tls": ("tls", tls_reader(findings)),
         **aliases("leafnode_advertise advertise", "advertise", text),
         "no_advertise": (UNKEPT, boolean),
-        **aliases("min_version minimum_version", UNKEPT, text),
+        **aliases("min_version minimum_version", UNKEPT, leaf_version),
         "compression": (UNKEPT, lambda value: check_compression(value, findings)),
         **aliases("isolate_leafnode_interest isolate", UNKEPT, boolean),
         "write_deadline": (UNKEPT, interval_ns(findings, "write_deadline")),
@@ -163,26 +167,43 @@ def read_leafnodes(node: Node, findings: Findings) -> LeafnodeSettings:
     return LeafnodeSettings(**found)
 
 
+def leaf_version(node: Node) -> str:
+    parts = text(node).removeprefix("v").split("-")[0].split(".")
+    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
+        raise fault(node, "invalid leafnode's minimum version: invalid semver")
+    if tuple(map(int, parts)) < LEAF_VERSION_MIN:
+        raise fault(node, f"the minimum version should be at least {'.'.join(map(str, LEAF_VERSION_MIN))}")
+    return text(node)
+
+
 def check_leaf_authorization(node: Node, findings: Findings) -> None:
     credentials: Table = {
-        **aliases("user username", UNKEPT, text),
+        **aliases("user username", "user", text),
         **aliases("pass password", UNKEPT, text),
         "account": (UNKEPT, text),
         "proxy_required": (UNKEPT, boolean),
     }
 
-    def users(value: Node) -> None:
+    def users(value: Node) -> list[str]:
+        names: list[str] = []
         for item in list_of(value, "Expected users field to be an array"):
             about = "Expected user entry to be a map/struct"
-            read_section(table_of(item, about), credentials, findings)
+            name = read_section(table_of(item, about), credentials, findings).get("user", "")
+            if name in names:
+                raise fault(node, f"duplicate user {quoted(name)} detected in leafnode authorization")
+            names.append(name)
+        return names
 
     table: Table = {
         **credentials,
-        "nkey": (UNKEPT, text),
+        "nkey": ("nkey", text),
         "timeout": (UNKEPT, timeout_s("leafnode authorization config")),
-        "users": (UNKEPT, users),
+        "users": ("users", users),
     }
-    read_section(table_of(node), table, findings)
+    found = read_section(table_of(node), table, findings)
+    for name, what in (("user", "user/pass"), ("nkey", "nkey")):
+        if found.get("users") and found.get(name):
+            raise fault(node, f"can not have a single {what} and a users array")
 
 
 def check_remotes(node: Node, findings: Findings) -> None:
@@ -254,9 +275,23 @@ def name_without_spaces(what: str) -> Reader:
 
 def urls(what: str) -> Reader:
     def read(node: Node) -> tuple[str, ...]:
-        return tuple(text(item).strip() for item in list_of(node, f"Expected {what} to be an array"))
+        items = list_of(node, f"Expected {what}s to be an array")
+        for item in items:
+            if not is_url(text(item).strip()):
+                raise fault(item, f"error parsing {what} url [{quoted(text(item).strip())}]")
+        return tuple(text(item).strip() for item in items)
 
     return read
+
+
+def is_url(url: str) -> bool:
+    """Whether it has a scheme, or is a name without one, and its port, if any, is a number."""
+    scheme, has_scheme, rest = url.partition("://")
+    if not has_scheme:
+        return ":" not in url.split("/")[0]
+    address = rest.split("/")[0].rpartition("@")[2]
+    digits = address.rpartition("]")[2].partition(":")[2]
+    return bool(scheme) and (not digits or digits.isdecimal())
 
 
 def peer_authorization(what: str, findings: Findings) -> Reader:
@@ -268,6 +303,9 @@ def peer_authorization(what: str, findings: Findings) -> Reader:
             raise fault(node, f"{what} authorization does not allow multiple users")
         if found.get("token"):
             raise fault(node, f"{what} authorization does not support tokens")
+        if "default_permissions" in found:
+            about = 'setting "permissions" within cluster authorization block is deprecated'
+            findings.doubt(node, "authorization", about)
         return {name: found[name] for name in ("user", "password") if name in found}
 
     return read
@@ -275,11 +313,17 @@ def peer_authorization(what: str, findings: Findings) -> Reader:
 
 def read_cluster(node: Node, findings: Findings) -> dict[str, Any]:
     """The block as fields of `ClusterSettings`."""
+
+    def ping_interval(value: Node) -> None:
+        if interval_ns(findings, "ping_interval")(value) > ROUTE_PING_MAX_NS:
+            about = f"Cluster 'ping_interval' will reset to {format_duration(ROUTE_PING_MAX_NS)}"
+            findings.doubt_plainly(value, f"{about} which is the max for routes")
+
     table: Table = {
         **listen_table(),
         "name": ("name", name_without_spaces("cluster")),
         "authorization": ("authorization", peer_authorization("Cluster", findings)),
-        "routes": ("routes", urls("routes")),
+        "routes": ("routes", urls("route")),
         "tls": (UNKEPT, tls_reader(findings)),
         **aliases("cluster_advertise advertise", "advertise", text),
         "no_advertise": ("no_advertise", boolean),
@@ -289,7 +333,7 @@ def read_cluster(node: Node, findings: Findings) -> dict[str, Any]:
         "pool_size": (UNKEPT, integer),
         "accounts": (UNKEPT, strings("accounts")),
         "compression": (UNKEPT, lambda value: check_compression(value, findings)),
-        "ping_interval": (UNKEPT, interval_ns(findings, "ping_interval")),
+        "ping_interval": (UNKEPT, ping_interval),
         "ping_max": (UNKEPT, integer),
         "write_deadline": (UNKEPT, interval_ns(findings, "write_deadline")),
         "write_timeout": (UNKEPT, write_timeout),
@@ -308,7 +352,7 @@ def check_gateway(node: Node, findings: Findings) -> None:
             "name": (UNKEPT, text),
             "tls": (UNKEPT, tls_reader(findings)),
             "url": (UNKEPT, text),
-            "urls": (UNKEPT, urls("urls")),
+            "urls": (UNKEPT, urls("gateway")),
         }
         for item in list_of(value, "Expected gateways field to be an array"):
             read_section(table_of(item, "Expected gateway entry to be a map/struct"), table, findings)

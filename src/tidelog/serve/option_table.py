@@ -10,6 +10,7 @@ where it is not (operators and their JWTs, callouts, encryption).
 
 from typing import Any
 
+from tidelog.base.errors import ConfigError
 from tidelog.serve.conf import Node, Tree
 from tidelog.serve.duration import format_duration
 from tidelog.serve.field import (
@@ -26,6 +27,7 @@ from tidelog.serve.field import (
     integer,
     interval_ns,
     kind,
+    list_of,
     listen,
     port,
     quoted,
@@ -123,6 +125,28 @@ def refused(what: str) -> Reader:
 def refuse_proxy_protocol(node: Node) -> None:
     if boolean(node):
         raise fault(node, "proxy_protocol is not supported: no client could connect through the proxy")
+
+
+def check_proxies(node: Node, findings: Findings) -> bool:
+    def key(value: Node) -> str:
+        # Only configurations with keys pay for what this imports.
+        from tidelog.broker.nkey import Kind, is_public
+
+        if not any(is_public(text(value), kind) for kind in Kind):
+            raise fault(value, f"invalid proxy key {quoted(text(value))}")
+        return text(value)
+
+    def trusted(value: Node) -> None:
+        for item in list_of(value, "expected proxies' trusted field to be an array"):
+            about = "expected proxies' trusted entry to be a map/struct"
+            try:
+                read_section(table_of(item, about), aliases("key public_key", UNKEPT, key), findings)
+            except ConfigError as error:
+                findings.add(error)
+
+    tree = table_of(node, "expected proxies to be a map/struct")
+    read_section(tree, {"trusted": (UNKEPT, trusted)}, findings)
+    return bool(tree)
 
 
 def compat_metrics(node: Node) -> str:
@@ -225,7 +249,7 @@ def option_table(findings: Findings) -> Table:
         **aliases("resolver account_resolver accounts_resolver", UNKEPT, refused("an account resolver")),
         **aliases("resolver_tls resolver_preload resolver_pinned_accounts", UNKEPT, refused("a resolver")),
         "default_sentinel": (UNKEPT, not_built("default_sentinel", text)),
-        "proxies": (UNKEPT, not_built("proxies", table_of)),
+        "proxies": (UNKEPT, not_built("proxies", lambda node: check_proxies(node, findings))),
         # Not built
         "cluster": ("cluster", lambda node: read_cluster(node, findings)),
         "gateway": (UNKEPT, lambda node: check_gateway(node, findings)),

@@ -12,10 +12,12 @@ from tidelog.serve.field import (
     aliases,
     fault,
     kind,
+    list_of,
     quoted,
     read_section,
     strings,
     table_of,
+    text,
     timeout_s,
 )
 from tidelog.serve.options import CertificatePair, TlsSettings
@@ -150,13 +152,13 @@ def check_known_urls(node: Node) -> None:
 
 def names_of(key: str, what: str, known: frozenset[str]) -> Reader:
     def read(node: Node) -> tuple[str, ...]:
-        names = strings(key)(node)
-        if not names:
+        items = list_of(node, f"error parsing tls config, '{key}' should be an array")
+        if not items:
             raise fault(node, f"error parsing tls config, '{key}' cannot be empty")
-        for name in names:
-            if name not in known:
-                raise fault(node, f"unrecognized {what} {name}")
-        return names
+        for item in items:
+            if text(item) not in known:
+                raise fault(item, f"unrecognized {what} {text(item)}")
+        return tuple(text(item) for item in items)
 
     return read
 
@@ -180,24 +182,28 @@ def rate(node: Node) -> int:
     return max(0, node.value)
 
 
-def handshake_first(node: Node) -> tuple[bool, float]:
-    """Whether the handshake comes before INFO, and after how many seconds without one INFO goes first."""
-    if isinstance(node.value, bool):
-        return node.value, 0.0
-    if not isinstance(node.value, str):
-        raise fault(node, f'field "handshake_first" should be a boolean or a string, got {kind(node)}')
-    match node.value.lower():
-        case "true" | "on":
-            return True, 0.0
-        case "false" | "off":
-            return False, 0.0
-        case "auto" | "auto_fallback":
-            return True, HANDSHAKE_FALLBACK_S
-    try:
-        return True, parse_duration_ns(node.value) / SECOND_NS
-    except ValueError:
-        about = f'field "handshake_first"\'s value {quoted(node.value)} is invalid'
-        raise fault(node, about) from None
+def handshake_first(key: str) -> Reader:
+    """Of whether the handshake comes before INFO, and after how many seconds without one INFO goes first."""
+
+    def read(node: Node) -> tuple[bool, float]:
+        if isinstance(node.value, bool):
+            return node.value, 0.0
+        if not isinstance(node.value, str):
+            raise fault(node, f"field {quoted(key)} should be a boolean or a string, got {kind(node)}")
+        match node.value.lower():
+            case "true" | "on":
+                return True, 0.0
+            case "false" | "off":
+                return False, 0.0
+            case "auto" | "auto_fallback":
+                return True, HANDSHAKE_FALLBACK_S
+        try:
+            return True, parse_duration_ns(node.value) / SECOND_NS
+        except ValueError:
+            about = f"field {quoted(key)}'s value {quoted(node.value)} is invalid"
+            raise fault(node, about) from None
+
+    return read
 
 
 def certificates(node: Node) -> tuple[CertificatePair, ...]:
@@ -249,7 +255,9 @@ TLS_TABLE: Table = {
     "timeout": ("timeout_s", timeout_s("tls config")),
     "connection_rate_limit": ("connection_rate_limit", rate),
     "pinned_certs": ("pinned_certs", pins),
-    **aliases("handshake_first first immediate", "handshake_first", handshake_first),
+    "handshake_first": ("handshake_first", handshake_first("handshake_first")),
+    "first": ("handshake_first", handshake_first("first")),
+    "immediate": ("handshake_first", handshake_first("immediate")),
     "ocsp_peer": (UNKEPT, refused("ocsp_peer", "clients with revoked certificates would come in")),
     **aliases("certs certificates", "certificates", certificates),
     "min_version": ("min_version", min_version),

@@ -107,7 +107,9 @@ def read_user(node: Node, findings: Findings) -> User:
         "proxy_required": (UNKEPT, refuse_proxy),
     }
     before = len(findings.errors)
-    user = User(**read_section(table_of(node, "Expected user entry to be a map/struct"), table, findings))
+    tree = table_of(node, "Expected user entry to be a map/struct")
+    user = User(**read_section(tree, table, findings))
+    node = next((value for key, value in tree.items() if key.lower() == "nkey"), node)
     if len(findings.errors) > before:
         return user
     if not user.nkey and not user.name:
