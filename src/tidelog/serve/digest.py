@@ -51,12 +51,16 @@ def escaped(char: str) -> str:
 
 
 def written_float(value: float) -> str:
-    size = abs(value)
-    if size == 0 or FIXED_MIN <= size < FIXED_MAX:
-        text = repr(value)
-        if "e" in text:
-            text = f"{value:.30f}".rstrip("0") if size < 1 else f"{value:.1f}"
-        return text.removesuffix(".0")
-    mantissa, _, exponent = f"{value!r}".partition("e")
-    sign = "-" if exponent.startswith("-") else "+"
-    return f"{mantissa.removesuffix('.0')}e{sign}{int(exponent.lstrip('+-'))}"
+    sign = "-" if repr(value).startswith("-") else ""
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    power = int(exponent or "0")
+    if value and not FIXED_MIN <= abs(value) < FIXED_MAX:
+        point = "." if fraction else ""
+        return f"{sign}{whole}{point}{fraction}e{'-' if power < 0 else '+'}{abs(power)}"
+    if power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{whole}{fraction}"
+    if power:
+        return sign + whole + fraction.ljust(power, "0")
+    return sign + whole + ("." + fraction if fraction else "")

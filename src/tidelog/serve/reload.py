@@ -78,8 +78,8 @@ RULES = (
     Rule("log.max_num", "log_max_num", "LogMaxFiles", "at the next rotation"),
     Rule("log.syslog", "syslog", "Syslog", "at once"),
     Rule("log.remote_syslog", "remote_syslog", "RemoteSyslog", "at once"),
-    Rule("pid_file", "pid_file", "PidFile", "the new file is written"),
-    Rule("ports_file_dir", "ports_file_dir", "PortsFileDir", "the old file is removed, the new one written"),
+    fixed("pid_file", "pid_file", "PidFile", "written at start, removed at the end"),
+    fixed("ports_file_dir", "ports_file_dir", "PortsFileDir", "written at start, removed at the end"),
     Rule("prof_port", "prof_port", "ProfPort", NOT_BUILT),
     Rule("lame_duck_duration_s", "lame_duck_duration", "LameDuckDuration", "for the next lame duck mode"),
     Rule("lame_duck_grace_s", "lame_duck_grace_period", "LameDuckGracePeriod", "for the next lame duck mode"),
@@ -105,9 +105,7 @@ RULES = (
     Rule("broker.limits.max_subscriptions", "max_subscriptions", "MaxSubs", "for new subscriptions"),
     Rule("broker.limits.max_sub_tokens", "max_sub_tokens", "MaxSubTokens", "for new subscriptions"),
     Rule("broker.limits.max_traced_msg_len", "max_traced_msg_len", "MaxTracedMsgLen", "at once"),
-    fixed(
-        "broker.limits.max_closed_clients", "max_closed_clients", "MaxClosedClients", "the ring has its size"
-    ),
+    Rule("broker.limits.max_closed_clients", "max_closed_clients", "MaxClosedClients", "at once"),
     Rule("broker.limits.ping_interval_ns", "ping_interval", "PingInterval", "from a client's next ping on"),
     Rule("broker.limits.ping_max", "ping_max", "MaxPingsOut", "from a client's next ping on"),
     Rule("broker.limits.write_deadline_ns", "write_deadline", "WriteDeadline", "for writes that begin later"),
@@ -126,12 +124,11 @@ class Change(Record):
     rule: Rule
 
     def __str__(self) -> str:
-        """As nats-server logs it: `debug = true`; what cannot be shown in a word, by its name alone."""
+        """As nats-server logs it: `debug = true`, or why it is refused."""
+        if not self.rule.reloadable:
+            about = f"config reload not supported for {self.rule.peer}"
+            return f"{about}: old={self.old}, new={self.new} ({self.rule.effect})"
         return self.option if self.new in ("", REDACTED) else f"{self.option} = {self.new}"
-
-    @property
-    def refusal(self) -> str:
-        return f"config reload not supported for {self.rule.peer}: old={self.old}, new={self.new}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,16 +138,6 @@ class ReloadPlan(Record):
     applied: tuple[Change, ...]
     refused: tuple[Change, ...]
     options: Options
-
-    @property
-    def is_accepted(self) -> bool:
-        return not self.refused
-
-    @property
-    def refusal(self) -> str:
-        """Why the reload is refused; empty if it is not."""
-        reasons = (f"{change.refusal} ({change.rule.effect})" for change in self.refused)
-        return "; ".join(reasons)
 
 
 def plan(old: Options, new: Options) -> ReloadPlan:

@@ -51,7 +51,7 @@ class Reloader:
                 log.error(f"Failed to reload server configuration: {refusal}")
             return ReloadReport(refused=tuple(str(refusal) for refusal in decided.refused))
         server.tls, server.websocket_tls, server.upgrade_rules = tls, websocket_tls, upgrade_rules
-        self.apply(options, decided)
+        self.apply(decided.options, decided)
         return ReloadReport(applied=tuple(str(change) for change in decided.applied))
 
     def apply(self, options: Options, decided: ReloadPlan) -> None:

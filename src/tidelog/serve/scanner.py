@@ -11,6 +11,7 @@ from bisect import bisect_left
 from tidelog.base.errors import ConfigError
 
 INT64_MAX = 2**63 - 1
+INT64_DIGITS = 20  # with a sign
 
 # The end of the text. A NUL byte within a file ends it just so.
 EOF = "\0"
@@ -235,7 +236,8 @@ class Scanner:
         unit = UNITS.get(text[len(digits) :].lower())
         if unit is None or not digits.isascii():
             raise self.wrong(f"expected integer, but got '{text}'", start)
-        number = int(digits) * unit if len(digits) < 20 else INT64_MAX + 1
+        # Digits are counted first: what cannot fit is not worth to be converted.
+        number = int(digits) * unit if len(digits) <= INT64_DIGITS else INT64_MAX + 1
         if not -INT64_MAX - 1 <= number <= INT64_MAX:
             raise self.wrong(f"integer '{text}' is out of the range", start)
         return number
