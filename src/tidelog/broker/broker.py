@@ -281,7 +281,8 @@ class Broker:
             session.pings_out += 1
             session.rtt_start_ns = now_ns
             session.say(b"PING\r\n")
-        self.schedule_ping(session, limits.ping_interval_ns)
+        if not session.closed:
+            self.schedule_ping(session, limits.ping_interval_ns)
 
     def pong_received(self, session: Session) -> None:
         session.pings_out = 0

@@ -61,6 +61,9 @@ cdef class Recipient(Subscriber):
             return 0
         self.outbox.append(data, size)
         self.mark()
+        if self.outbox.size > self.max_pending:
+            # Answers pile up like deliveries with a client that asks and never reads.
+            self.owner.slow_consumer()
         return 0
 
     def write(self, bytes data) -> None:

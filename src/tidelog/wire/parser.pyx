@@ -283,9 +283,9 @@ cdef Py_ssize_t parse_bare(
 ) except -1:
     """A verb without arguments; whatever stands before the line feed is ignored."""
     cdef const char* newline = <const char*>memchr(data + skip, 10, size - skip)
+    if (size if newline == NULL else newline - data) > operations.max_control_line:
+        fail_control_line()
     if newline == NULL:
-        if size > operations.max_control_line:
-            fail_control_line()
         return 0
     operations.on_line(verb, data + skip, 0)
     return newline + 1 - data
