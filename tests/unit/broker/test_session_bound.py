@@ -8,7 +8,8 @@ from unit.broker.house import House, with_limits
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize(("extra", "refused"), [(0, False), (1, True)])
 def test_a_bare_verb_is_bounded_like_any_line_however_it_is_cut(cut: bool, extra: int, refused: bool) -> None:
-    client = House(with_limits(max_control_line=32)).client()
+    client = House(with_limits(max_control_line=32)).arrive()
+    client.read()
     line = b"PING".ljust(32 + extra) + b"\n"
     for part in (line[:-1], line[-1:]) if cut else (line,):
         client.send(part)
