@@ -1,7 +1,6 @@
-"""The same traffic through the original and through our broker: the same documents, the same counters.
+"""The same traffic through the original and through us: the same documents, the same counters.
 
-Ours runs without sockets, so that every byte of the traffic is the same. Compared are keys, their order, the
-kinds of values, and every number that the traffic determines.
+Compared are keys, their order, the kinds of values, and every number that the traffic determines.
 """
 
 import json
@@ -15,16 +14,7 @@ from typing import Any
 
 import pytest
 
-from tidelog.base.clock import SystemClock
-from tidelog.broker.broker import Broker
-from tidelog.broker.settings import AccountSettings, Authorization, BrokerSettings, Mapping, User
-from tidelog.serve.http import Response, read_target
-from tidelog.serve.log import Logger, NullSink
-from tidelog.serve.monitor.desk import Monitor, whole
-from tidelog.serve.monitor.state import ServerState
-from tidelog.serve.options import Options
-from tidelog.testing.peer import ServerProcess
-from tidelog.wire.handshake import Info
+from tidelog.testing.peer import ServerProcess, tidelog_argv
 
 CONFIG = """
 accounts {
@@ -34,12 +24,6 @@ accounts {
 server_tags: ["x:y"]
 server_metadata: {k: v}
 """
-SETTINGS = BrokerSettings(
-    authorization=Authorization(users=(User("a", "a", account="A"), User("b", "b", account="B"))),
-    accounts=(AccountSettings("A", mappings=(Mapping("src", "dst"),)), AccountSettings("B")),
-    tags=("x:y",),
-    metadata=(("k", "v"),),
-)
 
 
 def connect(user: str) -> bytes:
@@ -73,7 +57,17 @@ def wait_for_pong(sock: socket.socket) -> None:
 
 @pytest.fixture(scope="module")
 def theirs(peer_argv: list[str]) -> Iterator[Ask]:
-    with ServerProcess(peer_argv, config=CONFIG) as server, ExitStack() as opened:
+    yield from visited(peer_argv)
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[Ask]:
+    yield from visited(tidelog_argv())
+
+
+def visited(argv: list[str]) -> Iterator[Ask]:
+    """A server that the three have visited; the second has left again."""
+    with ServerProcess(argv, config=CONFIG) as server, ExitStack() as opened:
         sockets = []
         for script in (STAYS, LEAVES, OTHER):
             sock = opened.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=5))
@@ -97,41 +91,6 @@ def theirs(peer_argv: list[str]) -> Iterator[Ask]:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         yield ask
-
-
-@pytest.fixture(scope="module")
-def ours() -> Ask:
-    clock, log = SystemClock(), Logger(NullSink())
-    info = Info(
-        server_id="N" * 56, server_name="N" * 56, version="2.15.1", proto=1, go="python3", host="127.0.0.1",
-        port=4222, headers=True, max_payload=1048576,
-    )  # fmt: skip
-    broker = Broker(SETTINGS, info, clock=clock, log=log)
-    for number, script in enumerate((STAYS, LEAVES, OTHER)):
-        session = broker.open_session(None, "127.0.0.1", 50000 + number)
-        broker.greet(session)
-        for part in script:
-            session.receive(part)
-        if script is LEAVES:
-            broker.close(session, "Client Closed")
-    state = ServerState(
-        options=Options(broker=SETTINGS, host="127.0.0.1", config_digest="sha256:0"),
-        server_id="N" * 56,
-        version="2.15.1",
-        runtime="python3",
-        port=4222,
-        http_port=8222,
-        start_ns=clock.now_ns(),
-        config_load_ns=clock.now_ns(),
-    )
-    monitor = Monitor(state, broker, clock, log)
-
-    def ask(target: str) -> tuple[int, str]:
-        answer = monitor.answer(read_target(b"GET", target.encode()))
-        response = answer if isinstance(answer, Response) else whole(answer)
-        return response.status, response.body.decode()
-
-    return ask
 
 
 # What the original has and we do not: its commit, switches for features, and the services of `$SYS`.

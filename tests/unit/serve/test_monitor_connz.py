@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.base.clock import ManualClock
 from tidelog.broker.view import SubscriptionRecord
-from tidelog.serve.monitor.connz import ORDERS, Connz, connz, read_query
+from tidelog.serve.monitor.connz import ORDERS, Connz, connz, read_query, round_trip
 from tidelog.serve.monitor.desk import whole
 from tidelog.serve.monitor.query import BadQuery
 from unit.serve.view_fake import NOW_NS, SECOND_NS, FakeBroker, session
@@ -140,6 +140,14 @@ def test_users_are_named_on_demand() -> None:
     assert (mine.authorized_user, mine.account, mine.name_tag) == ("u", "", "$G")
     gone = ask(cid="1", auth="1", state="closed").connections[0]
     assert (gone.account, gone.name_tag) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("ns", "expected"),
+    [(0, "0s"), (999, "999ns"), (466_039, "466µs"), (999_999, "999µs"), (1_000_001, "1.000001ms")],
+)
+def test_round_trip(ns: int, expected: str) -> None:
+    assert round_trip(ns) == expected
 
 
 def test_times() -> None:

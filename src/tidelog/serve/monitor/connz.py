@@ -244,7 +244,7 @@ def connection(session: SessionView, closed: bool, now_ns: int, query: ConnzQuer
         last_activity=timestamp(session.last_activity_ns),
         stop=timestamp(stop_ns) if closed else "",
         reason=cast(ClosedSessionView, session).reason if closed else "",
-        rtt=duration(session.rtt_ns),
+        rtt=round_trip(session.rtt_ns),
         uptime=age(until_ns - session.start_ns),
         idle=age(until_ns - session.last_activity_ns),
         pending_bytes=session.pending_size,
@@ -272,6 +272,11 @@ def connection(session: SessionView, closed: bool, now_ns: int, query: ConnzQuer
         # Open connections carry the tag of any account, closed ones not that of the global one.
         name_tag=account if query.auth and (named or not closed) else "",
     )
+
+
+def round_trip(ns: int) -> str:
+    """Below a millisecond in whole microseconds."""
+    return duration(ns // 1_000 * 1_000 if 1_000 < ns < 1_000_000 else ns)
 
 
 def subscription_detail(sub: SubscriptionView, cid: int, account: str) -> SubscriptionDetail:
