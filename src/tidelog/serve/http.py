@@ -279,7 +279,13 @@ class HttpServer:
     async def listen(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         """Serve on a bound socket; may be called for more than one (http and https)."""
         self.loop = asyncio.get_running_loop()
-        self.listeners.append(await self.loop.create_server(lambda: HttpPeer(self), sock=sock, ssl=tls))
+        listener = await self.loop.create_server(
+            lambda: HttpPeer(self),
+            sock=sock,
+            ssl=tls,
+            ssl_handshake_timeout=limits.HTTP_HEAD_TIME_S if tls is not None else None,
+        )
+        self.listeners.append(listener)
 
     def close(self) -> None:
         """Stop listening and drop whoever is connected."""

@@ -381,6 +381,18 @@ def test_tls(run: Run, tmp_path: Path) -> None:
     run(work())
 
 
+def test_tls_handshake_that_does_not_come_is_dropped(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HTTP_HEAD_TIME_S", 0.05)
+
+    async def work() -> None:
+        async with serving(tls=ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)) as (_, connect):
+            reader, _ = await connect()
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+
+    run(work())
+
+
 @pytest.mark.parametrize(
     ("target", "path", "query"),
     [
