@@ -14,14 +14,13 @@ cdef class Session(Operations):
     cdef object broker
     cdef Chance chance
     cdef Interest interest
-    cdef Route last_route            # of the last subject published, which this session may publish to
+    cdef Route last_route            # of the last subject published: the parser's hint
     cdef ByteMap allowed             # subject -> may publish; only with rights on publishing
     cdef bint guarded                # look at every publish: rights, verbose, pedantic, trace, mappings
     cdef object mapping              # of the account's subjects; None: none
     cdef bint no_responders
     cdef bint verbose
     cdef bint pedantic
-    cdef public bint awaiting_connect  # authentication is due: nothing but CONNECT is welcome
     cdef public bint tracing
     cdef readonly bint suspended     # waits for a decision elsewhere; feed no more until `resume`
     cdef public bint connected       # CONNECT has been accepted
@@ -46,3 +45,4 @@ cdef class Session(Operations):
     cdef bint reserved_subject(self, Message* message)
     cdef bint reserved_reply(self, Message* message)
     cdef update_guard(self)
+    cdef void remember(self, Route route)

@@ -62,8 +62,7 @@ cdef class Session(Operations):
         return self.feed(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
 
     cdef int on_first_byte(self, char byte) except -1:
-        if self.awaiting_connect:
-            self.broker.first_verb_without_connect(self)
+        self.broker.first_verb_without_connect(self)
         return 0
 
     cdef int on_line(self, Verb verb, const char* argument, Py_ssize_t size) except -1:
@@ -96,7 +95,7 @@ cdef class Session(Operations):
     # ---- publish ----
 
     cdef int on_publish(self, Message* message) except -1:
-        cdef Route route
+        cdef Route route = self.last_route
         cdef bytes mapped
         self.in_msgs += 1
         self.in_bytes += message.body_size
@@ -106,6 +105,7 @@ cdef class Session(Operations):
                 return 0
             message.subject = PyBytes_AS_STRING(mapped)
             message.subject_size = PyBytes_GET_SIZE(mapped)
+            message.is_hinted = False
         if self.guarded and not self.may_publish(message):
             return 0
         # Subjects and replies that only servers use begin with `$` or `_`; look closer at those.
@@ -117,20 +117,23 @@ cdef class Session(Operations):
             return 0
         if self.verbose:
             self.recipient.send(OK, 5)
-        route = self.last_route
-        if (
-            route is None
-            or route.generation != self.interest.generation
-            or PyBytes_GET_SIZE(route.subject) != message.subject_size
-            or memcmp(PyBytes_AS_STRING(route.subject), message.subject, message.subject_size) != 0
-        ):
+        if not message.is_hinted or route.generation != self.interest.generation:
             route = self.interest.route(message.subject, message.subject_size)
-            self.last_route = route
+            self.remember(route)
         if route.target_count and route.deliver(message, self.recipient, self.chance):
             return 0
         if message.reply != NULL and self.no_responders:
             self.tell_no_responders(message)
         return 0
+
+    cdef void remember(self, Route route):
+        """Let the parser compare the next subject with that of `route` first; None: with nothing."""
+        self.last_route = route
+        if route is None:
+            self.hint_size = 0
+        else:
+            self.hint = PyBytes_AS_STRING(route.subject)
+            self.hint_size = PyBytes_GET_SIZE(route.subject)
 
     cdef bint may_publish(self, Message* message) except -1:
         """The closer look, for sessions with rights, pedantic ones and traced ones."""
@@ -267,13 +270,13 @@ cdef class Session(Operations):
         self.account = account
         self.interest = interest
         self.mapping = account.mapping
-        self.last_route = None
+        self.remember(None)
         self.user = user
         self.set_rights(rights)
 
     def set_rights(self, rights) -> None:
         self.rights = rights
-        self.last_route = None
+        self.remember(None)
         self.allowed = ByteMap() if rights is not None and not rights.publish_is_free else None
         self.recipient.filtered = rights is not None and bool(rights.permissions.subscribe.deny)
         self.recipient.ledger = None
@@ -290,6 +293,15 @@ cdef class Session(Operations):
         self.headers = self.recipient.headers = headers
         self.no_responders = connect.no_responders and headers
         self.update_guard()
+
+    @property
+    def awaiting_connect(self) -> bool:
+        """Authentication is due: nothing but CONNECT is welcome."""
+        return self.shy
+
+    @awaiting_connect.setter
+    def awaiting_connect(self, bint on) -> None:
+        self.shy = on
 
     def set_tracing(self, bint on) -> None:
         self.tracing = self.recipient.tracing = on

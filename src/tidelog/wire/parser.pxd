@@ -26,7 +26,8 @@ cdef struct Message:
     const char* body             # header block and payload together
     Py_ssize_t header_size       # 0: no header block
     Py_ssize_t body_size
-    bint has_header              # HPUB or HMSG, even with an empty header block
+    bint has_header              # HPUB or HMSG with a header block that is not empty
+    bint is_hinted               # the subject is the hint
 
 
 cdef class Operations:
@@ -38,6 +39,10 @@ cdef class Operations:
     cdef public bint headers                # HPUB is allowed
     cdef bint stopped                       # set by the receiver: read no further operation
     cdef Py_ssize_t need                    # bytes of the unfinished operation, when known
+    # The subject of the last message, so that the next one on the same subject need not be cut out again.
+    cdef const char* hint
+    cdef Py_ssize_t hint_size
+    cdef bint shy                           # `on_first_byte` wants to be asked
     cdef char* scratch
     cdef Py_ssize_t scratch_size
 
