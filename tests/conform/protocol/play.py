@@ -54,9 +54,7 @@ class _Player:
         self.certificates = certificates
         self.patience_s = patience_s
         self.links: dict[str, Link] = {}
-        self.left: set[str] = set()
-        self.greeted: set[str] = set()
-        self.hasty: set[str] = set()
+        self.marks: set[tuple[str, str]] = set()
         self.pool: tuple[str, ...] = ()
         self.late: list[str] = []
 
@@ -172,17 +170,11 @@ class _Player:
     def _do_quit(self, step: Step) -> bool:
         return self._link(step).quit()
 
-    def _do_leave(self, step: Step) -> bool:
-        self.left.add(step.names[0])
+    def _mark(self, step: Step) -> bool:
+        self.marks.add((step.verb, step.names[0]))
         return True
 
-    def _do_greeting(self, step: Step) -> bool:
-        self.greeted.add(step.names[0])
-        return True
-
-    def _do_hasty(self, step: Step) -> bool:
-        self.hasty.add(step.names[0])
-        return True
+    _do_leave = _do_greeting = _do_hasty = _do_blind = _mark
 
     def _do_pool(self, step: Step) -> bool:
         self.pool = step.names
@@ -224,7 +216,10 @@ class _Player:
         living = tuple(
             name
             for name, link in self.links.items()
-            if name not in self.left and link.speaks != "raw" and not link.closed and not link.given_up
+            if ("leave", name) not in self.marks
+            and link.speaks != "raw"
+            and not link.closed
+            and not link.given_up
         )
         for _ in range(2):
             if not self._sync(living):
@@ -237,28 +232,27 @@ class _Player:
         transcript = Transcript(late=self.late)
         pooled = list[str]()
         for name, link in self.links.items():
-            frames = list(link.frames)
-            if name not in self.greeted and frames and frames[0].startswith(b"INFO "):
-                del frames[0]
+            transcript.lines[name] = _counted(self._lines(name, link))
             if name in self.pool:
-                pooled += [frame.show(message) for message in map(frame.without_sid, frames) if message]
-                frames = [one for one in frames if frame.without_sid(one) is None]
-            controls = link.controls
-            if name in self.hasty:
-                frames = [one for one in frames if not one.startswith(b"-ERR")]
-                controls = [one for one in controls if not one.startswith("websocket close")]
-            transcript.lines[name] = _counted(
-                [
-                    *_handshake(link),
-                    *map(frame.show, frame.in_order(frames)),
-                    *controls,
-                    *_remainder(link),
-                    *(["closed by the server"] if link.closed and not link.given_up else []),
-                ]
-            )
+                pooled += [frame.show(one) for one in map(frame.without_sid, link.frames) if one]
         if self.pool:
             transcript.lines["+".join(self.pool)] = _counted(sorted(pooled))
         return transcript
+
+    def _lines(self, name: str, link: Link) -> list[str]:
+        end = ["closed by the server"] if link.closed and not link.given_up else []
+        if ("blind", name) in self.marks:
+            return end
+        frames, controls = list(link.frames), link.controls
+        if ("greeting", name) not in self.marks and frames and frames[0].startswith(b"INFO "):
+            del frames[0]
+        if name in self.pool:
+            frames = [one for one in frames if frame.without_sid(one) is None]
+        if ("hasty", name) in self.marks:
+            frames = [one for one in frames if not one.startswith(b"-ERR")]
+            controls = [one for one in controls if not one.startswith("websocket close")]
+        shown = map(frame.show, frame.in_order(frames))
+        return [*_handshake(link), *shown, *controls, *_remainder(link), *end]
 
     # Texts
 

@@ -39,6 +39,7 @@ What is compared:
 
     greeting a                  the first INFO of this connection too, not only those that come later
     hasty a                     neither -ERR nor websocket close: the original may close before saying why
+    blind a                     nothing but whether the server closes: how much it gets before is chance
     pool a b                    who of these gets a message is chance: only what all of them got together
 
 What happens to the server:
@@ -50,8 +51,8 @@ What happens to the server:
     elapse 0.1                  let time pass, in seconds: only where the server must count time
 
 Lines sent to one connection without a step between go out in one write. Escapes in texts: \r \n \t \0 \\
-\xNN, `\[ab*3]` for `ababab`, `\(pub:name)` the public nkey made from a name, `\(sig:name)` its signature
-over the nonce of this connection, `\(tls)` a directory with certificates.
+\xNN, `\[ab*3]` for `ababab` (around such a one `\{..*3}`), `\(pub:name)` the public nkey made from a name,
+`\(sig:name)` its signature over the nonce of this connection, `\(tls)` a directory with certificates.
 
 When the script ends, every open connection is synced twice (so that what one caused at the others has
 arrived), closed from our side, and read to its end.
@@ -67,12 +68,16 @@ DIRECTORY = Path(__file__).parent / "scripts"
 OF_MANY = frozenset({"sync", "pool"})
 OF_ONE = frozenset(
     {"open", "raw", "login", "upgrade", "answered", "tls", "first", "frame", "await", "closed"}
-    | {"quit", "leave", "greeting", "hasty"}
+    | {"quit", "leave", "greeting", "hasty", "blind"}
 )
 OF_NONE = frozenset({"fresh", "flags", "signal", "elapse"})
 SEND = re.compile(r"(\w+)(>\|?) ?(.*)", re.DOTALL)
 BOUNDARY = re.compile(r"(\w+) --$")
-ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|\[(.+?)\*(\d+)\]|\((.+?)\)|(.))", re.DOTALL)
+ESCAPE = re.compile(
+    rb"\\(?:x(?P<code>[0-9a-fA-F]{2})|\[(?P<unit>.+?)\*(?P<times>\d+)\]|\{(?P<outer>.+?)\*(?P<again>\d+)\}"
+    rb"|\((?P<name>.+?)\)|(?P<letter>.))",
+    re.DOTALL,
+)
 PLAIN = {b"r": b"\r", b"n": b"\n", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}
 
 
@@ -132,16 +137,16 @@ def unescape(text: str, variable: Callable[[str], str]) -> bytes:
     """The bytes that `text` stands for; `variable` answers what is between `\\(` and `)`."""
 
     def one(match: re.Match[bytes]) -> bytes:
-        code, unit, count, name, letter = match.groups()
-        if code is not None:
-            return bytes([int(code, 16)])
-        if unit is not None:
-            return ESCAPE.sub(one, unit) * int(count)
-        if name is not None:
-            return variable(name.decode()).encode()
-        if letter not in PLAIN:
-            raise ScriptError(f"unknown escape \\{letter.decode()} in {text!r}")
-        return PLAIN[letter]
+        part = match.groupdict()
+        if part["code"]:
+            return bytes([int(part["code"], 16)])
+        if part["unit"] or part["outer"]:
+            return ESCAPE.sub(one, part["unit"] or part["outer"]) * int(part["times"] or part["again"])
+        if part["name"]:
+            return variable(part["name"].decode()).encode()
+        if part["letter"] not in PLAIN:
+            raise ScriptError(f"unknown escape {match[0]!r} in {text!r}")
+        return PLAIN[part["letter"]]
 
     return ESCAPE.sub(one, text.encode())
 
