@@ -60,8 +60,11 @@ def compare(script: Script, theirs: Stage, ours: Stage, options: argparse.Namesp
     if expected.late:
         print(f"== {script.name}\nthe original was waited for in vain: {expected.late}")
     elif got != expected.text():
-        print(f"== {script.name}\n{difference(expected.text(), got)}")
-    return bool(expected.late) or got != expected.text()
+        print(f"== {script.name} {script.difference}\n{difference(expected.text(), got)}")
+    elif script.difference and options.against == "ours":
+        print(f"== {script.name}\ndoes not differ any more: {script.difference}")
+        return True
+    return bool(expected.late) or (got != expected.text() and not script.difference)
 
 
 def difference(theirs: str, ours: str) -> str:

@@ -1,9 +1,9 @@
 """What a server sent, cut into frames and written so that two servers can be compared.
 
 A frame is a protocol line, with its payload if it is MSG or HMSG. Masked are values that differ by nature:
-ids, keys, nonces, versions and ports in INFO. Everything else stays as it came, byte for byte, keys of INFO
-in their order. Messages that are one and the same publication to several subscriptions of one connection
-have no order between them: such a run is sorted by subscription id.
+ids, keys, nonces, versions and the listener's own port in INFO. Everything else stays as it came, byte for
+byte, keys of INFO in their order. Messages that are one and the same publication to several subscriptions of
+one connection have no order between them: such a run is sorted by subscription id.
 """
 
 import json
@@ -13,7 +13,7 @@ from itertools import groupby
 # Who built the server and with what, and what belongs to features beyond these scripts (JetStream's API
 # level, auth callout's encryption key): a server may send them or not.
 INFO_LEFT_OUT = frozenset({"git_commit", "go", "api_lvl", "xkey"})
-INFO_MASKED = frozenset({"server_id", "version", "port", "client_id", "nonce"})
+INFO_MASKED = frozenset({"server_id", "version", "client_id", "nonce"})
 INFO_URLS = frozenset({"connect_urls", "ws_connect_urls"})
 
 
@@ -33,10 +33,10 @@ def split(data: bytes) -> tuple[list[bytes], bytes]:
     return frames, data[start:]
 
 
-def show(frame: bytes) -> str:
-    """A frame as a line of a transcript."""
+def show(frame: bytes, port: int = 0) -> str:
+    """A frame as a line of a transcript; `port` is where it came from."""
     if frame.startswith(b"INFO {"):
-        return _show_info(frame)
+        return _show_info(frame, port)
     head, _, body = frame.removesuffix(b"\r\n").partition(b"\r\n")
     return printable(head) + (f" | {printable(body)}" if _has_payload(head) else "")
 
@@ -68,7 +68,7 @@ def _has_payload(head: bytes) -> bool:
     return head.startswith((b"MSG ", b"HMSG "))
 
 
-def _show_info(frame: bytes) -> str:
+def _show_info(frame: bytes, port: int) -> str:
     info = json.loads(frame[5:])
     shown = dict[str, object]()
     for key, value in info.items():
@@ -76,6 +76,8 @@ def _show_info(frame: bytes) -> str:
             continue
         if key in INFO_MASKED:
             shown[key] = f"<{key}>"
+        elif key == "port" and value == port:
+            shown[key] = "<port>"
         elif key == "server_name" and value == info.get("server_id"):
             shown[key] = "<server_id>"
         elif key in INFO_URLS:

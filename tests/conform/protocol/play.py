@@ -206,7 +206,7 @@ class _Player:
     def _do_fresh(self, step: Step) -> bool:  # noqa: ARG002  # the one who starts servers has seen to it
         return True
 
-    _do_flags = _do_fresh
+    _do_flags = _do_differs = _do_fresh
 
     # The end
 
@@ -251,7 +251,7 @@ class _Player:
         if ("hasty", name) in self.marks:
             frames = [one for one in frames if not one.startswith(b"-ERR")]
             controls = [one for one in controls if not one.startswith("websocket close")]
-        shown = map(frame.show, frame.in_order(frames))
+        shown = [frame.show(one, link.port) for one in frame.in_order(frames)]
         return [*_handshake(link), *shown, *controls, *_remainder(link), *end]
 
     # Texts

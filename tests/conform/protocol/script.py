@@ -40,6 +40,7 @@ What is compared:
     greeting a                  the first INFO of this connection too, not only those that come later
     hasty a                     neither -ERR nor websocket close: the original may close before saying why
     blind a                     nothing but whether the server closes: how much it gets before is chance
+    differs why                 first step: ours is known to answer otherwise, and must for as long as this stands
     pool a b                    who of these gets a message is chance: only what all of them got together
 
 What happens to the server:
@@ -70,7 +71,7 @@ OF_ONE = frozenset(
     {"open", "raw", "login", "upgrade", "answered", "tls", "first", "frame", "await", "closed"}
     | {"quit", "leave", "greeting", "hasty", "blind"}
 )
-OF_NONE = frozenset({"fresh", "flags", "signal", "elapse"})
+OF_NONE = frozenset({"differs", "fresh", "flags", "signal", "elapse"})
 SEND = re.compile(r"(\w+)(>\|?) ?(.*)", re.DOTALL)
 BOUNDARY = re.compile(r"(\w+) --$")
 ESCAPE = re.compile(
@@ -101,6 +102,11 @@ class Script:
     def alone(self) -> bool:
         """Whether it wants a server of its own."""
         return any(step.verb in ("fresh", "flags", "reload", "signal") for step in self.steps)
+
+    @property
+    def difference(self) -> str:
+        """Why ours is known to answer otherwise; empty if it is not."""
+        return "; ".join(step.text for step in self.steps if step.verb == "differs")
 
     @property
     def flags(self) -> list[str]:
