@@ -21,16 +21,22 @@ ROUND_S = 1.0
 # The counters of /varz may trail the last PONG by a moment.
 COUNTER_TIMEOUT_S = 2.0
 POLL_S = 0.01
+# What the kernel counts CPU time in.
+CPU_TICK_S = 0.01
 
 MICROSECONDS = "us"
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """CPU seconds per second of a round."""
+class Cost:
+    """CPU seconds per second of a round, and what the server did with a CPU second.
+
+    The latter hardly depends on what else the machine does, but leaves out whether work is spread over cores.
+    """
 
     server: float
     generator: float
+    rate_per_cpu: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +74,13 @@ class Side:
     server: Server
     amount: int = 0
     rounds: list[dict[str, float]] = field(default_factory=list)
-    shares: list[Shares] = field(default_factory=list)
+    costs: list[Cost] = field(default_factory=list)
 
-    def median_shares(self) -> Shares:
-        return Shares(
-            statistics.median(share.server for share in self.shares),
-            statistics.median(share.generator for share in self.shares),
+    def median_cost(self) -> Cost:
+        return Cost(
+            statistics.median(cost.server for cost in self.costs),
+            statistics.median(cost.generator for cost in self.costs),
+            statistics.median(cost.rate_per_cpu for cost in self.costs),
         )
 
 
@@ -81,8 +88,8 @@ class Side:
 class CaseResult:
     case: Case
     rows: tuple[Row, ...]
-    ours_shares: Shares
-    peer_shares: Shares
+    ours_cost: Cost
+    peer_cost: Cost
 
 
 @dataclass(slots=True)
@@ -139,7 +146,7 @@ def compare_case(
     left, right = sides
     units = [RATE, *(unit for unit in left.rounds[0] if unit != RATE)]
     rows = tuple(row_of(case, unit, left, right) for unit in units)
-    return CaseResult(case, rows, left.median_shares(), right.median_shares())
+    return CaseResult(case, rows, left.median_cost(), right.median_cost())
 
 
 def row_of(case: Case, unit: str, left: Side, right: Side) -> Row:
@@ -159,12 +166,12 @@ def one_round(case: Case, side: Side) -> None:
     in_msgs = server.in_msgs() if case.kind is Kind.PUBLISH else None
     before_s = server.cpu_s()
     outcome = measure(case, server.target(), side.amount)
-    used_s = server.cpu_s() - before_s
+    used_s = max(CPU_TICK_S, server.cpu_s() - before_s)
     if in_msgs is not None:
         require_in_msgs(server, in_msgs, outcome)
     elapsed_s = outcome.elapsed_ns / 1e9
     side.rounds.append(outcome.values())
-    side.shares.append(Shares(used_s / elapsed_s, outcome.generator_cpu_s / elapsed_s))
+    side.costs.append(Cost(used_s / elapsed_s, outcome.generator_cpu_s / elapsed_s, outcome.count / used_s))
 
 
 def require_in_msgs(server: Server, before: int, outcome: Outcome) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.table import Table
 
 import tidelog
-from tidelog.bench.compare import Comparison, Row, Shares
+from tidelog.bench.compare import CaseResult, Comparison, Row
 from tidelog.bench.link import Target, read_until
 
 GIT_TIMEOUT_S = 5.0
@@ -153,14 +153,23 @@ def as_markdown(comparison: Comparison, facts: Facts) -> str:
     lines += ["", "Lowest and highest round:", "", "| case | unit | ours | peer |", "|---|---|---:|---:|"]
     for row in comparison.rows:
         lines.append(f"| {row.case} | {row.unit} | {spread(row.ours_rounds)} | {spread(row.peer_rounds)} |")
-    lines += ["", "CPU seconds per second, server and load generator:", ""]
-    lines += ["| case | ours | generator | peer | generator |", "|---|---:|---:|---:|---:|"]
-    for result in comparison.results:
-        lines.append(f"| {result.case.name} | {shares(result.ours_shares)} | {shares(result.peer_shares)} |")
+    lines += [
+        "",
+        "CPU seconds per second of server and load generator, and messages per CPU second of the server:",
+    ]
+    lines += [
+        "",
+        "| case | ours | generator | peer | generator | ours, msg/CPU s | peer, msg/CPU s | ratio |",
+    ]
+    lines += ["|---|---:|---:|---:|---:|---:|---:|---:|"]
+    lines += [cost_line(result) for result in comparison.results]
     for name, reason in comparison.failures.items():
         lines += ["", f"**{name} failed**: {' '.join(reason.split())}"]
     return "\n".join(lines) + "\n"
 
 
-def shares(used: Shares) -> str:
-    return f"{used.server:.2f} | {used.generator:.2f}"
+def cost_line(result: CaseResult) -> str:
+    ours, peer = result.ours_cost, result.peer_cost
+    used = " | ".join(f"{value:.2f}" for value in (ours.server, ours.generator, peer.server, peer.generator))
+    work = f"{number(ours.rate_per_cpu)} | {number(peer.rate_per_cpu)}"
+    return f"| {result.case.name} | {used} | {work} | {ours.rate_per_cpu / peer.rate_per_cpu:.2f} |"

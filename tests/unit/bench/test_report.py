@@ -6,7 +6,7 @@ import json
 from rich.console import Console
 
 from tidelog.bench.case import RATE, Goal, named
-from tidelog.bench.compare import CaseResult, Comparison, Row, Shares
+from tidelog.bench.compare import CaseResult, Comparison, Cost, Row
 from tidelog.bench.report import Facts, as_json, as_markdown, commit, gather_facts, number, table
 
 FACTS = Facts("2026-01-02", "Some CPU, 2 cores", "Linux 6", "3.11.9", "abc1234", "ours, 1", "peer, 2")
@@ -16,7 +16,9 @@ def comparison() -> Comparison:
     rate = Row("request", "request/reply", RATE, (100.0, 300.0, 200.0), (100.0, 50.0, 400.0))
     p50 = Row("request p50", "request/reply, p50", "us", (30.0,), (40.0,), Goal(0.9, at_least=False))
     p99 = Row("request p99", "request/reply, p99", "us", (50.0,), (40.0,), Goal(1.0, at_least=False))
-    result = CaseResult(named(("request",))[0], (rate, p50, p99), Shares(0.5, 0.25), Shares(1.5, 0.125))
+    result = CaseResult(
+        named(("request",))[0], (rate, p50, p99), Cost(0.5, 0.25, 400.0), Cost(1.5, 0.125, 100.0)
+    )
     return Comparison(3, [result], {"tls": "Timeout: the server\ndid nothing"})
 
 
@@ -41,7 +43,7 @@ def test_markdown_says_what_where_and_whether_met() -> None:
         "| request p50 | request/reply, p50 | us | 30.0 | 40.0 | 0.75 | <= 0.9 | met |",
         "| 1.25 | <= 1 | missed |",
         "| request | msg/s | 100 .. 300 | 50.0 .. 400 |",
-        "| request | 0.50 | 0.25 | 1.50 | 0.12 |",
+        "| request | 0.50 | 0.25 | 1.50 | 0.12 | 400 | 100 | 4.00 |",
         "less is better",
         "**tls failed**: Timeout: the server did nothing",
     ):
