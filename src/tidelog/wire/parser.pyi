@@ -11,6 +11,7 @@ class Operations:
     headers: bool
 
 class Collector(Operations):
+    found: list[tuple[object, ...]]
     def __init__(
         self, *, client_role: bool = True, max_control_line: int = 4096, max_payload: int = -1
     ) -> None: ...

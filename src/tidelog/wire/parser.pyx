@@ -8,7 +8,9 @@ What it promises
   * `operations.need` is then the size of the unfinished operation as far as its control line tells (0: not known yet),
     so that a caller can wait for a large payload without parsing it again and again.
   * Errors come as soon as the byte that makes them: an unknown verb at its first wrong byte, an oversized control line
-    when it has grown too long, an oversized payload at its control line.
+    when it has grown too long, an oversized payload at its control line, a wrong trailer at its first byte (which is
+    the last but one of `need`).
+  * An unfinished control line is bounded: its arguments and the blanks before them by `max_control_line` each.
 
 How it works
   A verb is matched byte by byte, case-insensitively. The arguments of PUB, HPUB, MSG and HMSG are cut in one pass up to
@@ -23,9 +25,8 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
 from tidelog.base.errors import ProtocolError
 
-# Sizes beyond this many digits overflow what the protocol knows as a size.
-
-cdef Py_ssize_t MAX_SIZE_DIGITS = 18
+# What has more digits is no size, as the peer reads it.
+cdef Py_ssize_t MAX_SIZE_DIGITS = 9
 cdef int MAX_ARGUMENTS = 5
 cdef Py_ssize_t SHORTEST_PUBLISH = 10  # `PUB a 0` and two line ends
 
@@ -79,6 +80,28 @@ cdef int fail_arguments(str verb, const char* argument, Py_ssize_t size) except 
 
 cdef int fail_control_line() except -1:
     raise ProtocolError("maximum control line exceeded", "Maximum Control Line Exceeded")
+
+
+cdef inline const char* skip_blanks(Operations operations, const char* p, const char* end) except NULL:
+    """The first byte of the arguments, or `end`."""
+    cdef const char* start = p
+    while p < end and (p[0] == 32 or p[0] == 9):
+        p += 1
+    if p - start > operations.max_control_line:
+        fail_control_line()
+    return p
+
+
+cdef inline Py_ssize_t find_line_feed(Operations operations, const char* line, const char* end) except -2:
+    """How far the arguments reach, CR included; -1: more bytes are needed. Too many of them raise."""
+    cdef const char* newline = <const char*>memchr(line, 10, end - line)
+    cdef Py_ssize_t size = (newline if newline != NULL else end) - line
+    # One more byte may be the CR that ends the line.
+    if size > operations.max_control_line and not (
+        size == operations.max_control_line + 1 and line[size - 1] == 13
+    ):
+        fail_control_line()
+    return size if newline != NULL else -1
 
 
 cdef inline char lower(char byte) noexcept:
@@ -174,20 +197,14 @@ cdef Py_ssize_t parse_message(
 
     if p < end and p[0] != 32 and p[0] != 9:
         fail_unknown(data, size)
-    while p < end and (p[0] == 32 or p[0] == 9):
-        p += 1
-    line = p
-    newline = <const char*>memchr(line, 10, end - line)
-    if newline == NULL:
-        if end - line > operations.max_control_line + 1:
-            fail_control_line()
+    line = skip_blanks(operations, p, end)
+    line_size = find_line_feed(operations, line, end)
+    if line_size < 0:
         return 0
-    line_size = newline - line
+    newline = line + line_size
     canonical = line_size > 0 and (newline - 1)[0] == 13
     if canonical:
         line_size -= 1
-    if line_size > operations.max_control_line:
-        fail_control_line()
 
     if has_header and not operations.headers:
         raise ProtocolError("", "Message Header Violation", "message headers not supported")
@@ -235,8 +252,10 @@ cdef Py_ssize_t parse_message(
         message.has_header = False
         words[count - 2] = words[count - 1]
         write_canonical_tail(operations, &message, words, names, count - 1)
-    elif canonical and line + line_size == words[count - 1].start + words[count - 1].size and (
-        words[count - 1].start - message.tail == spaced_size(words, names, count - 1)
+    elif (
+        canonical
+        and line + line_size == words[count - 1].start + words[count - 1].size
+        and single_spaced(words, names, count - 1)
     ):
         message.tail_size = data + used - message.tail
     else:
@@ -316,13 +335,13 @@ cdef Py_ssize_t parse_plain_publish(Operations operations, const char* data, Py_
     return used
 
 
-cdef inline Py_ssize_t spaced_size(Slice* words, int first, int count) noexcept:
-    """Size of `words[first:count]` with one space behind each."""
-    cdef Py_ssize_t size = 0
+cdef inline bint single_spaced(Slice* words, int first, int last) noexcept:
+    """Whether exactly one space stands behind each of `words[first:last]`."""
     cdef int i
-    for i in range(first, count):
-        size += words[i].size + 1
-    return size
+    for i in range(first, last):
+        if words[i].start + words[i].size + 1 != words[i + 1].start or words[i].start[words[i].size] != 32:
+            return False
+    return True
 
 
 cdef Py_ssize_t parse_argument(
@@ -331,30 +350,24 @@ cdef Py_ssize_t parse_argument(
     """A verb with one argument line. Returns the bytes used, 0 when more are needed."""
     cdef const char* end = data + size
     cdef const char* p = data + skip
-    cdef const char* newline
-    cdef Py_ssize_t line_size
+    cdef Py_ssize_t line_size, used
     if needs_space and p < end and p[0] != 32 and p[0] != 9:
         fail_unknown(data, size)
-    while p < end and (p[0] == 32 or p[0] == 9):
-        p += 1
-    newline = <const char*>memchr(p, 10, end - p)
-    if newline == NULL:
-        if end - p > operations.max_control_line + 1:
-            fail_control_line()
+    p = skip_blanks(operations, p, end)
+    line_size = find_line_feed(operations, p, end)
+    if line_size < 0:
         return 0
-    line_size = newline - p
-    if line_size > 0 and (newline - 1)[0] == 13:
+    used = p + line_size + 1 - data
+    if line_size > 0 and p[line_size - 1] == 13:
         line_size -= 1
-    if line_size > operations.max_control_line:
-        fail_control_line()
     operations.on_line(verb, p, line_size)
-    return newline + 1 - data
+    return used
 
 
 cdef Py_ssize_t parse_bare(
     Operations operations, Verb verb, const char* data, Py_ssize_t size, Py_ssize_t skip
 ) except -1:
-    """A verb without arguments; whatever stands before the line feed is ignored."""
+    """A verb without arguments; whatever stands before the line feed is ignored, but not without bound."""
     cdef const char* newline = <const char*>memchr(data + skip, 10, size - skip)
     if (size if newline == NULL else newline - data) > operations.max_control_line:
         fail_control_line()
@@ -417,7 +430,7 @@ cdef Py_ssize_t parse_one(Operations operations, const char* data, Py_ssize_t si
     if first == 99:  # c
         if not match_word(data, size, b"connect", 7):
             return 0
-        return parse_argument(operations, VERB_CONNECT, data, size, 7, True)
+        return parse_argument(operations, VERB_CONNECT, data, size, 7, False)
     fail_unknown(data, size)
     return 0
 
@@ -447,7 +460,7 @@ cdef class Collector(Operations):
     `reply` and `header` are None when absent), anything else `(verb, argument)`.
     """
 
-    cdef list found
+    cdef readonly list found     # of the last `feed`: also what came before an error
     cdef bytearray rest
 
     def __init__(self, *, client_role: bool = True, max_control_line: int = 4096, max_payload: int = -1) -> None:
@@ -480,7 +493,7 @@ cdef class Collector(Operations):
         self.found = []
         if self.rest or self.need:
             self.rest += data
-            if len(self.rest) < self.need:
+            if len(self.rest) < self.need - 1:
                 return []
             view = self.rest
             used = parse(self, <const char*>&view[0], len(self.rest)) if len(self.rest) else 0
