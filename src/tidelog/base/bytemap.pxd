@@ -14,6 +14,7 @@ cdef class ByteMap:
     cdef Py_ssize_t mask
     cdef readonly Py_ssize_t count
     cdef uint64_t seed
+    cdef Py_ssize_t shed_end     # places from here on are free: of a map that is being shed
 
     cdef Entry* find(self, const char* key, Py_ssize_t size, uint64_t hash) noexcept
     cdef PyObject* look_up(self, const char* key, Py_ssize_t size) noexcept
@@ -22,3 +23,4 @@ cdef class ByteMap:
     cdef void clear(self)
     cdef void release(self)
     cdef int grow(self) except -1
+    cdef bint shed(self, Py_ssize_t places)

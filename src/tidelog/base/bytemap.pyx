@@ -139,6 +139,25 @@ cdef class ByteMap:
         PyMem_Free(old)
         return 0
 
+    cdef bint shed(self, Py_ssize_t places):
+        """Release the entries of the next `places` places; tells whether there may be more.
+
+        For a large map that is asked nothing any more: to drop it at once would take as long as to fill it.
+        """
+        cdef Entry entry
+        if self.shed_end == 0:
+            self.shed_end = self.mask + 1
+        while places > 0 and self.shed_end > 0 and self.count:
+            places -= 1
+            self.shed_end -= 1
+            entry = self.entries[self.shed_end]
+            if entry.key != NULL:
+                self.entries[self.shed_end].key = NULL
+                self.count -= 1
+                Py_DECREF(<object>entry.key)
+                Py_DECREF(<object>entry.value)
+        return self.count > 0
+
     # The same from Python, for tests and for rooms off the hot path.
 
     def get(self, bytes key, default=None):
@@ -153,6 +172,9 @@ cdef class ByteMap:
 
     def drop_all(self):
         self.clear()
+
+    def drop_some(self, Py_ssize_t places):
+        return self.shed(places)
 
     def __len__(self):
         return self.count

@@ -50,6 +50,10 @@ PRODUCER_PAUSE_NS = 2_000_000
 # Compiled routes kept per account, and the targets in all of them together (about 96 bytes each).
 ROUTE_CACHE_ENTRIES = 65_536
 ROUTE_CACHE_TARGETS = 1_000_000
+# A cache of more routes is not dropped at once, which would hold everybody up, but in steps of so many places
+# for each route that is compiled. A table has at most 8/3 places per entry, so it is gone before the next is full.
+ROUTE_DROP_AT_ONCE = 256
+ROUTE_DROP_PLACES = 8
 
 # Remembered decisions per set of rights; those on longer subjects are made anew, so that memory stays at a
 # few MiB.

@@ -54,6 +54,7 @@ cdef class Interest:
     cdef uint64_t generation
     cdef Node root
     cdef ByteMap routes
+    cdef list retired                    # former `routes` that are being let go of
     cdef Py_ssize_t cached_targets
     cdef readonly Py_ssize_t count
     cdef readonly int64_t inserts
@@ -68,6 +69,7 @@ cdef class Interest:
     cpdef invalidate(self)
     cdef int forget(self, bytes subject, bint wildcard) except -1
     cdef int drop_routes(self) except -1
+    cdef int shed(self) except -1
 
 
 cdef class Node:

@@ -4,7 +4,8 @@ Promises
   * A message goes to every plain subscription whose pattern matches, and to one member of every matching queue group,
     chosen at random; the next member is tried when the chosen one refuses.
   * A route is compiled once per subject and reused until the interest in that subject changes: a literal subscription
-    drops one route, a wildcard drops all by moving the generation on. Nothing is scanned when a cached route is good.
+    drops one route, a wildcard drops all of them. Nothing is scanned when a cached route is good. Dropped routes
+    are let go of, at once or little by little, so that they do not hold on to those who have gone.
   * What a delivery needs per subscription (its `MSG <subject> <sid> `) is written when the route is compiled.
   * Who must not receive a subject (`Subscriber.accepts`) is left out when the route is compiled, so rights on delivery
     cost nothing per message.
@@ -20,6 +21,8 @@ from tidelog.base import limits
 
 cdef Py_ssize_t CACHE_ENTRIES = limits.ROUTE_CACHE_ENTRIES
 cdef Py_ssize_t CACHE_TARGETS = limits.ROUTE_CACHE_TARGETS
+cdef Py_ssize_t DROP_AT_ONCE = limits.ROUTE_DROP_AT_ONCE
+cdef Py_ssize_t DROP_PLACES = limits.ROUTE_DROP_PLACES
 
 
 cdef class Subscriber:
@@ -158,6 +161,7 @@ cdef class Interest:
         self.generation = 1
         self.root = Node()
         self.routes = ByteMap()
+        self.retired = []
 
     cpdef bint insert(self, Subscription subscription) except -1:
         """Add a subscription. False when its subject is not valid."""
@@ -245,16 +249,18 @@ cdef class Interest:
 
     cpdef invalidate(self):
         """Forget every compiled route: somebody's rights have changed."""
-        self.generation += 1
+        self.drop_routes()
 
     cdef int forget(self, bytes subject, bint wildcard) except -1:
         cdef PyObject* found
         if wildcard:
-            self.generation += 1
+            self.invalidate()
             return 0
         found = self.routes.look_up(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         if found != NULL:
             (<Route>found).generation = 0
+            self.cached_targets -= (<Route>found).target_count
+            self.routes.discard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         return 0
 
     cdef Route route(self, const char* subject, Py_ssize_t size):
@@ -262,24 +268,37 @@ cdef class Interest:
         cdef PyObject* found = self.routes.look_up(subject, size)
         cdef Route route
         self.matches += 1
-        if found != NULL and (<Route>found).generation == self.generation:
+        if found != NULL:
             self.cache_hits += 1
             return <Route>found
+        if self.retired:
+            self.shed()
         route = self.compile(subject[:size])
-        if found != NULL:
-            self.cached_targets -= (<Route>found).target_count
-        elif self.routes.count >= CACHE_ENTRIES:
+        if self.routes.count >= CACHE_ENTRIES or self.cached_targets + route.target_count > CACHE_TARGETS:
             self.drop_routes()
-        if self.cached_targets + route.target_count > CACHE_TARGETS:
-            self.drop_routes()
+        route.generation = self.generation
         self.cached_targets += route.target_count
         self.routes.store(route.subject, route)
         return route
 
     cdef int drop_routes(self) except -1:
-        """The cache is full: begin anew, which is cheaper than keeping an order of use on the hot path."""
-        self.routes.clear()
+        """Begin anew. Also when the cache is full: cheaper than keeping an order of use on the hot path.
+
+        Routes that somebody still has in hand end with it: nobody could find them here when their subject changes.
+        """
+        self.generation += 1
         self.cached_targets = 0
+        if self.routes.count > DROP_AT_ONCE:
+            self.retired.append(self.routes)
+            self.routes = ByteMap()
+        else:
+            self.routes.clear()
+        return 0
+
+    cdef int shed(self) except -1:
+        """Let go of some dropped routes."""
+        if not (<ByteMap>self.retired[0]).shed(DROP_PLACES):
+            del self.retired[0]
         return 0
 
     cdef Route compile(self, bytes subject):
@@ -289,7 +308,6 @@ cdef class Interest:
         cdef list tokens = subject.split(b".")
         cdef Subscription subscription
         route.subject = subject
-        route.generation = self.generation
         if b"" not in tokens:
             collect(self.root, tokens, 0, plain, groups)
         plain = [s for s in plain if (<Subscription>s).subscriber.accepts(<Subscription>s, subject)]
