@@ -19,7 +19,7 @@ class Account:
         self.interest = Interest()
         self.members: dict[int, Session] = {}
         self.slow_consumers = 0
-        # What sessions did that are gone, or have moved to another account.
+        # What sessions did here that are gone, less what those who are here did elsewhere before.
         self.past = Traffic()
 
     def apply(self, settings: AccountSettings, now_ns: int) -> None:
@@ -37,6 +37,7 @@ class Account:
 
     def enter(self, session: Session) -> None:
         self.members[session.cid] = session
+        self.past.take_off(session)
 
     def leave(self, session: Session) -> None:
         if self.members.pop(session.cid, None) is not None:
@@ -99,3 +100,10 @@ class Traffic:
         self.out_msgs += session.out_msgs
         self.out_bytes += session.out_bytes
         self.stalls += session.stalls
+
+    def take_off(self, session: Session) -> None:
+        self.in_msgs -= session.in_msgs
+        self.in_bytes -= session.in_bytes
+        self.out_msgs -= session.out_msgs
+        self.out_bytes -= session.out_bytes
+        self.stalls -= session.stalls

@@ -50,8 +50,9 @@ class Admission:
         self.broker = broker
 
     def apply(self, settings: BrokerSettings) -> None:
-        self.settings = settings
+        """Raises ConfigError, and changes nothing, if the rights in `settings` cannot be compiled."""
         self.authenticator = Authenticator(settings.authorization, settings.accounts)
+        self.settings = settings
 
     # ---- INFO ----
 
@@ -125,7 +126,8 @@ class Admission:
 
     def judge(self, session: Session, conclude: Callable[[Accepted | Refused], None]) -> bool:
         """Hold what a session brings against the settings; True when the answer comes later."""
-        verdict = self.authenticator.check(
+        authenticator = self.authenticator
+        verdict = authenticator.check(
             Attempt(
                 connect=session.connect,
                 nonce=session.nonce or b"",
@@ -143,9 +145,15 @@ class Admission:
         def decided(good: bool) -> None:
             nonlocal answered
             answered = True
-            if not session.closed:
-                conclude(accepted if good else refused)
-                session.resume()
+            if session.closed:
+                return
+            if self.authenticator is not authenticator:
+                # The settings have changed meanwhile: the question must be asked anew.
+                if not self.judge(session, conclude):
+                    session.resume()
+                return
+            conclude(accepted if good else refused)
+            session.resume()
 
         self.broker.elsewhere(verdict.job, decided)
         return not answered

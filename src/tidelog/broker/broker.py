@@ -100,6 +100,7 @@ class Broker:
 
     def apply(self, settings: BrokerSettings) -> None:
         """Make `settings` those in force, for sessions yet to come. `admission.review` sees to the ones that are."""
+        self.admission.apply(settings)
         self.settings = settings
         now_ns = self.clock.now_ns()
         wanted = {account.name: account for account in settings.accounts}
@@ -115,7 +116,6 @@ class Broker:
         self.retired = [name for name in self.account_table if name not in wanted]
         if self.closed.maxlen != settings.limits.max_closed_clients:
             self.closed = deque(self.closed, maxlen=settings.limits.max_closed_clients)
-        self.admission.apply(settings)
 
     def info_for(self, session: Session) -> Info:
         """The INFO of the listener through which a session came."""
@@ -270,7 +270,8 @@ class Broker:
     def ping_due(self, session: Session) -> None:
         limits = self.settings.limits
         now_ns = self.clock.monotonic_ns()
-        measured = session.rtt_ns and now_ns - session.rtt_start_ns <= RTT_MEASUREMENT_NS
+        # CONNECT left an estimate; a measurement begins with a ping.
+        measured = session.rtt_start_ns and now_ns - session.rtt_start_ns <= RTT_MEASUREMENT_NS
         if not measured or now_ns - session.last_in_ns >= limits.ping_interval_ns:
             if session.pings_out + 1 > limits.ping_max:
                 self.stale_connections += 1
@@ -286,7 +287,8 @@ class Broker:
 
     def pong_received(self, session: Session) -> None:
         session.pings_out = 0
-        session.rtt_ns = max(self.clock.monotonic_ns() - session.rtt_start_ns, 1)
+        if session.rtt_start_ns:
+            session.rtt_ns = max(self.clock.monotonic_ns() - session.rtt_start_ns, 1)
 
     # ---- lame duck ----
 

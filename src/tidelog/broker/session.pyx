@@ -19,10 +19,12 @@ from tidelog.base.errors import ProtocolError
 from tidelog.broker.reply import ReplyLedger
 from tidelog.broker.text import go_quote
 from tidelog.wire.parser cimport (
-    VERB_CONNECT, VERB_INFO, VERB_PING, VERB_PONG, VERB_SUB, VERB_UNSUB, Verb, parse,
+    VERB_CONNECT, VERB_ERR, VERB_INFO, VERB_PING, VERB_PONG, VERB_SUB, VERB_UNSUB, Verb, parse,
 )
 
 cdef Py_ssize_t ALLOWED_ENTRIES = limits.RIGHTS_CACHE_ENTRIES
+# What has more digits is no number, as the peer reads it.
+cdef Py_ssize_t BOUND_DIGITS = 9
 cdef bytes PONG = b"PONG\r\n"
 cdef bytes OK = b"+OK\r\n"
 
@@ -83,6 +85,8 @@ cdef class Session(Operations):
             self.broker.connect_received(self, argument[:size])
         elif verb == VERB_INFO and size == 0:
             raise ProtocolError("", "Protocol Violation", "INFO without a document")
+        elif verb == VERB_ERR:
+            raise ProtocolError("", "Parse Error", f"Client Error {argument[:size].decode('utf-8', 'replace')}")
         return 0
 
     cdef int on_oversize(self, Py_ssize_t size) except -1:
@@ -167,8 +171,7 @@ cdef class Session(Operations):
     cdef bint reserved_subject(self, Message* message):
         cdef bytes subject
         if starts_with(message.subject, message.subject_size, b"_GR_.", 5) or (
-            starts_with(message.subject, message.subject_size, b"$GNR.", 5)
-            or starts_with(message.subject, message.subject_size, b"$NRG.", 5)
+            starts_with(message.subject, message.subject_size, b"$NRG.", 5)
         ):
             subject = message.subject[:message.subject_size]
             self.say_error(f"Permissions Violation for Publish to {go_quote(subject)}")
@@ -207,7 +210,7 @@ cdef class Session(Operations):
     # ---- subscribe ----
 
     cdef int subscribe(self, const char* argument, Py_ssize_t size) except -1:
-        cdef list words = argument[:size].split()
+        cdef list words = words_of(argument[:size])
         cdef bytes subject, queue, sid
         cdef Subscription subscription
         if len(words) == 2:
@@ -232,12 +235,12 @@ cdef class Session(Operations):
         return 0
 
     cdef int unsubscribe(self, const char* argument, Py_ssize_t size) except -1:
-        cdef list words = argument[:size].split()
+        cdef list words = words_of(argument[:size])
         cdef Subscription subscription
         cdef int64_t bound = -1
         if not 1 <= len(words) <= 2:
             raise ProtocolError("", "Protocol Violation", f"UNSUB parse error: {argument[:size]!r}")
-        if len(words) == 2 and len(words[1]) <= 18 and words[1].isdigit():
+        if len(words) == 2 and len(words[1]) <= BOUND_DIGITS and words[1].isdigit():
             bound = int(words[1])
         subscription = self.subs.get(words[0])
         if subscription is not None:
@@ -395,3 +398,8 @@ cdef class Session(Operations):
 
 cdef inline bint starts_with(const char* text, Py_ssize_t size, const char* prefix, Py_ssize_t prefix_size) noexcept:
     return size >= prefix_size and memcmp(text, prefix, prefix_size) == 0
+
+
+cdef list words_of(bytes arguments):
+    """Cut at spaces and tabs only; whatever else Python takes for white may stand in a subject."""
+    return [word for word in arguments.replace(b"\t", b" ").split(b" ") if word]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.text import go_quote
 from tidelog.wire.handshake import redact
 from tidelog.wire.parser import VERB_NAMES
 
@@ -38,8 +39,9 @@ class Tracer:
         most = self.broker.settings.limits.max_traced_msg_len
         payload = body[:-2]
         cut = most and len(payload) > most
-        shown = _shown(payload[:most] if cut else payload)
-        self._write(session, arrow, f'MSG_PAYLOAD: ["{shown}{"..." if cut else ""}"]')
+        # Quoted: what strangers send must not begin a line of its own in the log.
+        quoted = go_quote(payload[:most] if cut else payload)
+        self._write(session, arrow, f'MSG_PAYLOAD: [{quoted[:-1]}{"..." if cut else ""}"]')
 
     def _write(self, session: Session, arrow: str, text: str) -> None:
         self.broker.log.trace(f"{session.label} - {arrow} {text}")
