@@ -195,7 +195,7 @@ class Parser(Scanner):
             if key.lower() == "include" and is_space(self.text[self.pos]):
                 tree.update(self.include())
                 return
-        if not in_map and self.text_ends_after_key(key, start):
+        if not in_map and self.text_ends_after(key):
             return
         self.skip_separator(in_map=in_map)
         tree[key] = self.node(self.value(), start)
@@ -219,13 +219,13 @@ class Parser(Scanner):
             raise self.fault("Unexpected EOF processing map key.")
         return self.text[start : self.pos]
 
-    def text_ends_after_key(self, key: str, start: int) -> bool:
+    def text_ends_after(self, key: str) -> bool:
         self.skip_space()
         if self.text[self.pos] != EOF:
             return False
         if key != "}":  # a document may close more braces than it opened
             end = f"{self.path}:{self.line_at(self.size)}:{self.column_at(self.size)}"
-            raise self.wrong(f"config is invalid ({end})", start)
+            raise self.wrong(f"config is invalid ({end})", self.size)
         return True
 
     def skip_separator(self, *, in_map: bool) -> None:

@@ -231,15 +231,11 @@ def resolve(found: Found) -> None:
     if " " in found.get("broker.server_name", ""):
         raise ConfigError("server name cannot contain spaces")
     tls = {name[4:]: found.pop(name) for name in [*found] if name.startswith("tls.")}
-    if tls and not tls.pop("on", True):
+    if tls.get("on") is False:
         found["tls"] = None
-    elif tls or "on" in tls:
-        found["tls"] = tls_from_flags(
-            tls.get("cert_file", ""),
-            tls.get("key_file", ""),
-            tls.get("ca_file", ""),
-            verify=tls.get("verify", False),
-        )
+    elif tls:
+        cert_file, key_file, ca_file = (tls.get(name, "") for name in ("cert_file", "key_file", "ca_file"))
+        found["tls"] = tls_from_flags(cert_file, key_file, ca_file, verify=tls.get("verify", False))
     if "routes" in found:
         routes = found.pop("routes")
         found["cluster.routes"] = tuple(route.strip() for route in routes.split(",")) if routes else ()
