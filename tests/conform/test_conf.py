@@ -197,7 +197,7 @@ FILES = [
     "accounts { '$G' {} }",
     "accounts { A {\n bogus: 1 } }",
     "accounts { A { nkey: x } }",
-    "accounts {\n A { users: [ {user: a} ] }\n B { users: [ {user: a} ] }\n}",
+    "accounts {\n A { users: [ {user: a}, {user: a} ] }\n}",
     "accounts { A { mappings { a: 'b.$2' } } }",
     "accounts { A { mappings {\n a: [ {dest: b, weight: 101 } ] } } }",
     "accounts { A { imports: [ {stream: {account: NONE, subject: a}} ] } }",
