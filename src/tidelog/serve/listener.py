@@ -26,30 +26,52 @@ BACKLOG = 1024
 ACCEPT_BURST = 64
 # How long accepting pauses when the process or the machine is out of something.
 ACCEPT_PAUSE_S = 0.1
+WILDCARDS = ("", "0.0.0.0", "::")
+# How a socket of both families writes the address of an IPv4 peer.
+MAPPED = "::ffff:"
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def bind(host: str, port: int, what: str = "port") -> socket.socket:
     """A listening socket; port -1 takes any free one. Raises ConfigError in the peer's words."""
-    family = socket.AF_INET6 if ":" in host or host == "" else socket.AF_INET
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if host and ":" not in host and not host.replace(".", "").isdigit():
         try:
             family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
         except OSError as error:
             raise ConfigError(f'Error listening on {what}: {host}:{port}, "{error.strerror}"') from error
+    # As in Go, any wildcard means both families where there are two.
+    if host in WILDCARDS and socket.has_dualstack_ipv6():
+        try:
+            return _listen(socket.AF_INET6, "::", port)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise _refused(what, host, port, error) from error
+    try:
+        return _listen(family, host, port)
+    except OSError as error:
+        raise _refused(what, host, port, error) from error
+
+
+def _listen(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if host == "::":
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         sock.bind((host, max(port, 0)))
         sock.listen(BACKLOG)
-    except OSError as error:
+    except OSError:
         sock.close()
-        cause = os.strerror(error.errno).lower() if error.errno else str(error)
-        raise ConfigError(
-            f'Error listening on {what}: {host}:{port}, "listen tcp {host}:{port}: bind: {cause}"'
-        ) from error
+        raise
     sock.setblocking(False)
     return sock
+
+
+def _refused(what: str, host: str, port: int, error: OSError) -> ConfigError:
+    cause = os.strerror(error.errno).lower() if error.errno else str(error)
+    text = f'Error listening on {what}: {host}:{port}, "listen tcp {host}:{port}: bind: {cause}"'
+    return ConfigError(text)
 
 
 def address(sock: socket.socket) -> tuple[str, int]:
@@ -91,7 +113,7 @@ class Listener:
                 self.pause(error)
                 return
             os.set_blocking(fd, False)
-            self.on_accept(fd, peer[0], peer[1])
+            self.on_accept(fd, peer[0].removeprefix(MAPPED), peer[1])
 
     def pause(self, error: OSError) -> None:
         self.log.error(f"Error accepting a connection, trying again in {ACCEPT_PAUSE_S:g}s: {error.strerror}")
