@@ -32,6 +32,7 @@ Outcomes = dict[str, str]
 
 # A unit that is not done by then hangs. The longest, nats.py's test_client.py, takes one to three minutes.
 UNIT_DEADLINE_S = 900
+DENO_DEADLINE_S = 240
 # nats.c's slowest core program (a thousand reconnects) needs some 30 s on a busy machine.
 PROGRAM_DEADLINE_S = 180
 PYTEST_TEST_DEADLINE_S = 120
@@ -95,8 +96,8 @@ def isolated(command: list[str], hosts: str) -> list[str]:
 
 def run_unit(
     command: list[str], *, cwd: Path, env: dict[str, str], deadline_s: float, bench: Bench, label: str
-) -> str | None:
-    """Run one unit to its end or its deadline; the text it printed, or None if it had to be killed."""
+) -> tuple[str, bool]:
+    """Run one unit to its end or its deadline; the text it printed, and whether it ended by itself."""
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out,
         tempfile.NamedTemporaryFile() as hosts,
@@ -118,7 +119,7 @@ def run_unit(
     if bench.log_dir is not None:
         bench.log_dir.mkdir(parents=True, exist_ok=True)
         (bench.log_dir / f"{label.replace('/', '_')}.log").write_text(text, encoding="utf-8")
-    return text if in_time else None
+    return text, in_time
 
 
 def _kill_group(pid: int) -> None:
@@ -196,7 +197,7 @@ def run_programs(suite: Suite, bench: Bench) -> Iterator[tuple[str, Outcomes]]:
         for name in re.findall(r"^_test\((\w+)\)", (bench.snapshot / file).read_text(encoding="utf-8"), re.M):
             if bench.only and not re.search(bench.only, name):
                 continue
-            text = run_unit(
+            text, _ = run_unit(
                 [str(bench.tool), name],
                 cwd=folder,
                 env=env,
@@ -207,9 +208,9 @@ def run_programs(suite: Suite, bench: Bench) -> Iterator[tuple[str, Outcomes]]:
             yield name, {name: read_program(text)}
 
 
-def read_program(text: str | None) -> str:
+def read_program(text: str) -> str:
     """The outcome of one nats.c test from what it printed."""
-    if text is None or "ALL PASSED" not in text.splitlines():
+    if "ALL PASSED" not in text.splitlines():
         return FAIL
     return SKIP if re.search(r"Skipping since|Skip(ped)? when", text) else PASS
 
@@ -232,20 +233,40 @@ def run_deno(suite: Suite, bench: Bench) -> Iterator[tuple[str, Outcomes]]:
         cache = [str(bench.tool), "cache", *options[:-1], *files]
         subprocess.run(cache, cwd=bench.snapshot, env=env, check=True, capture_output=True)
         for file in files:
-            text = run_unit(
-                [
-                    *(("sh", "-c", _WITH_DEMO, "unit") if can_isolate() else ()),
-                    *(str(bench.tool), "test", *options, "-A"),
-                    *((f"--filter={bench.only}",) if bench.only else ()),
-                    file,
-                ],
-                cwd=bench.snapshot,
-                env=env,
-                deadline_s=UNIT_DEADLINE_S,
-                bench=bench,
-                label=f"{suite.name}.{Path(file).name}",
-            )
-            yield file, read_deno(Path(file).name, text or "")
+            yield file, _run_deno_file(suite, bench, file, [*options, "-A"], env)
+
+
+def _run_deno_file(
+    suite: Suite, bench: Bench, file: str, options: list[str], env: dict[str, str]
+) -> Outcomes:
+    """Run one file; when a test hangs, count it as failed and go on with those behind it."""
+    outcomes: Outcomes = {}
+    demo = ["sh", "-c", _WITH_DEMO, "unit"] if can_isolate() else []
+    chosen = [f"--filter={bench.only}"] if bench.only else []
+    name = Path(file).name
+    while True:
+        command = [*demo, str(bench.tool), "test", *options, *chosen, file]
+        text, in_time = run_unit(
+            command,
+            cwd=bench.snapshot,
+            env=env,
+            deadline_s=DENO_DEADLINE_S,
+            bench=bench,
+            label=f"{suite.name}.{name}",
+        )
+        outcomes |= read_deno(name, text)
+        hung = None if in_time else read_deno_hung(text)
+        if hung is None or f"{name}::{hung}" in outcomes:
+            return outcomes
+        outcomes[f"{name}::{hung}"] = FAIL
+        known = "|".join(re.escape(test.partition("::")[2]) for test in outcomes)
+        chosen = [f"--filter=/^(?!(?:{known})$)/"]
+
+
+def read_deno_hung(text: str) -> str | None:
+    """The name of the test that was under way when the text broke off."""
+    begun = re.findall(r"^(\S.*?) \.\.\.(?!.* \.\.\. )", _ANSI.sub("", text), re.M)
+    return begun[-1] if begun else None
 
 
 def read_deno(file: str, text: str) -> Outcomes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from peer_kind import FAIL, PASS, SKIP, read_deno, read_junit, read_program
-from peer_suite import UNSTEADY, Baseline, describe, server_dir
+
+from conform.peer_kind import FAIL, PASS, SKIP, read_deno, read_deno_hung, read_junit, read_program
+from conform.peer_suite import UNSTEADY, Baseline, describe, server_dir
 
 
 def test_junit_names_keep_class_and_parameters() -> None:
@@ -31,10 +32,10 @@ def test_junit_names_keep_class_and_parameters() -> None:
         ("== A ==\n#01 Connect: FAILED\n*** TEST FAILED ***\n", FAIL),
         ("== A ==\n#01 Connect: PASSED\n", FAIL),
         ("#01 Skipping since requires server version of at least 2.3.5: PASSED\nALL PASSED\n", SKIP),
-        (None, FAIL),
+        ("", FAIL),
     ],
 )
-def test_program_passes_only_if_it_says_so_in_time(text: str | None, outcome: str) -> None:
+def test_program_passes_only_if_it_says_so(text: str, outcome: str) -> None:
     assert read_program(text) == outcome
 
 
@@ -56,6 +57,13 @@ hung ...
         "a_test.ts::auth - two": SKIP,
         "a_test.ts::noisy": PASS,
     }
+
+
+def test_the_deno_test_under_way_is_the_one_that_hung() -> None:
+    text = "a - one ... ok (1ms)\nb - two ...'b - two' has been running for over (1m0s)\n"
+    assert read_deno_hung(text) == "b - two"
+    assert read_deno_hung("a - one ... ok (1ms)\n") == "a - one"
+    assert read_deno_hung("running 4 tests\n") is None
 
 
 def test_only_steady_passes_without_needs_are_targets() -> None:
