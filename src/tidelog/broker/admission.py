@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from tidelog.broker.auth import Accepted, Attempt, Authenticator, Deferred, Refused
-from tidelog.broker.settings import BrokerSettings
+from tidelog.broker.settings import Authorization, BrokerSettings, User
 from tidelog.broker.text import go_quote
-from tidelog.broker.view import WEBSOCKET
+from tidelog.broker.view import NATS, WEBSOCKET
 from tidelog.wire.handshake import UNCONNECTED, Connect, Info, decode_connect
 
 if TYPE_CHECKING:
@@ -49,34 +49,50 @@ class Admission:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
 
-    def apply(self, settings: BrokerSettings) -> None:
+    def apply(self, settings: BrokerSettings, websocket: Authorization | None) -> None:
         """Raises ConfigError, and changes nothing, if the rights in `settings` cannot be compiled."""
-        self.authenticator = Authenticator(settings.authorization, settings.accounts)
+        self.authenticators = self.compile(settings, websocket)
         self.settings = settings
+
+    def compile(self, settings: BrokerSettings, websocket: Authorization | None) -> dict[str, Authenticator]:
+        """One authenticator per transport: websocket clients may be asked for something else."""
+        everywhere = Authenticator(settings.authorization, settings.accounts)
+        if websocket is None or websocket == settings.authorization:
+            return {NATS: everywhere, WEBSOCKET: everywhere}
+        return {NATS: everywhere, WEBSOCKET: Authenticator(websocket, settings.accounts)}
+
+    def authenticator(self, session: Session) -> Authenticator:
+        return self.authenticators[session.transport]
 
     # ---- INFO ----
 
     def greeting(self, session: Session) -> Info:
-        """INFO as this session is told it."""
-        broker = self.broker
-        changes: dict[str, object] = {
-            "client_id": session.cid,
-            "client_ip": session.host,
-            "headers": self.settings.headers,
-            "max_payload": self.settings.limits.max_payload,
-            "auth_required": self.authenticator.advertised,
-            "ldm": broker.lame_duck,
-        }
-        if self.authenticator.nonce_required and not session.connected:
+        """The first INFO: with a nonce to sign, and without a word of authentication to whom may do without."""
+        authenticator = self.authenticator(session)
+        if authenticator.nonce_required:
             session.nonce = base64.urlsafe_b64encode(os.urandom(NONCE_SIZE)).rstrip(b"=")
-        if session.nonce:
-            changes["nonce"] = session.nonce.decode()
-        return msgspec.structs.replace(broker.info_for(session), **changes)
+        return msgspec.structs.replace(
+            self.update(session),
+            auth_required=authenticator.advertised,
+            nonce=(session.nonce or b"").decode(),
+        )
+
+    def update(self, session: Session) -> Info:
+        """INFO as this session is told it later."""
+        return msgspec.structs.replace(
+            self.broker.info_for(session),
+            client_id=session.cid,
+            client_ip=session.host,
+            headers=self.settings.headers,
+            max_payload=session.max_payload,
+            auth_required=self.authenticator(session).required,
+            ldm=self.broker.lame_duck,
+        )
 
     def connect_info(self, session: Session) -> Info:
         """INFO behind the first PONG: also where the client is."""
         return msgspec.structs.replace(
-            self.greeting(session),
+            self.update(session),
             connect_info=True,
             remote_account=session.account_name,
             acc_is_sys=session.account_name == self.settings.system_account,
@@ -86,11 +102,12 @@ class Admission:
 
     def await_connect(self, session: Session) -> None:
         """Nothing but CONNECT is welcome, and soon, where identities are asked for."""
-        if not self.authenticator.required:
+        authenticator = self.authenticator(session)
+        if not authenticator.required:
             return
         session.awaiting_connect = True
         broker = self.broker
-        due_ns = broker.clock.monotonic_ns() + self.settings.authorization.timeout_ns
+        due_ns = broker.clock.monotonic_ns() + authenticator.timeout_ns
         session.auth_timer = broker.timers.at(due_ns, lambda: self.time_out(session))
 
     def time_out(self, session: Session) -> None:
@@ -100,7 +117,7 @@ class Admission:
 
     def first_verb_without_connect(self, session: Session) -> None:
         """Whoever speaks before CONNECT is `no_auth_user`, if there is one, and else nobody."""
-        self.authenticate(session, UNCONNECTED)
+        self.authenticate(session, UNCONNECTED, silent=True)
 
     def connect_received(self, session: Session, document: bytes) -> None:
         connect = decode_connect(document, session.connect if session.connected else UNCONNECTED)
@@ -116,17 +133,18 @@ class Admission:
         broker.schedule_first_ping(session)
         self.authenticate(session, connect)
 
-    def authenticate(self, session: Session, connect: Connect) -> None:
+    def authenticate(self, session: Session, connect: Connect, *, silent: bool = False) -> None:
+        """`silent`: there was no CONNECT, so nothing is said about it either."""
         if session.auth_timer is not None:
             session.auth_timer.cancel()
         session.connect = connect
-        suspended = self.judge(session, lambda verdict: self.conclude(session, verdict))
+        suspended = self.judge(session, lambda verdict: self.conclude(session, verdict, silent))
         if suspended:
             session.suspend()
 
     def judge(self, session: Session, conclude: Callable[[Accepted | Refused], None]) -> bool:
         """Hold what a session brings against the settings; True when the answer comes later."""
-        authenticator = self.authenticator
+        authenticator = self.authenticator(session)
         verdict = authenticator.check(
             Attempt(
                 connect=session.connect,
@@ -147,7 +165,7 @@ class Admission:
             answered = True
             if session.closed:
                 return
-            if self.authenticator is not authenticator:
+            if self.authenticator(session) is not authenticator:
                 # The settings have changed meanwhile: the question must be asked anew.
                 if not self.judge(session, conclude):
                     session.resume()
@@ -158,7 +176,7 @@ class Admission:
         self.broker.elsewhere(verdict.job, decided)
         return not answered
 
-    def conclude(self, session: Session, verdict: Accepted | Refused) -> None:
+    def conclude(self, session: Session, verdict: Accepted | Refused, silent: bool) -> None:
         """The end of authentication: in, or out."""
         if isinstance(verdict, Refused):
             self.refuse(session, verdict)
@@ -173,7 +191,7 @@ class Admission:
             broker.close(session, "Maximum Account Connections Exceeded")
             return
         self.enter(session, verdict)
-        if session.connect is UNCONNECTED:
+        if silent:
             session.connected = True
             return
         self.converse(session, session.connect)
@@ -184,6 +202,7 @@ class Admission:
             session.account.leave(session)
             account.enter(session)
         session.bind(account, account.interest, accepted.rights, accepted.label)
+        session.login = accepted.user
         limit = account.settings.max_payload
         session.max_payload = self.settings.limits.max_payload if limit < 0 else limit
 
@@ -248,13 +267,23 @@ class Admission:
     def review_session(self, session: Session) -> None:
         limits = self.settings.limits
         session.max_control_line = limits.max_control_line
-        session.max_payload = limits.max_payload
         session.recipient.bound(limits.max_pending)
         if not session.connected:
-            if self.authenticator.required and not session.awaiting_connect:
+            session.max_payload = limits.max_payload
+            if self.authenticator(session).required and not session.awaiting_connect:
                 self.await_connect(session)
             return
+        if self.is_removed(session.login):
+            self.broker.close(session, "Credentials Revoked")
+            return
         self.judge(session, lambda verdict: self.review_verdict(session, verdict))
+
+    def is_removed(self, login: User | None) -> bool:
+        """Whether this user is not among those of the settings any more."""
+        if login is None:
+            return False
+        users = self.settings.authorization.users
+        return bool(users) and all((user.name, user.nkey) != (login.name, login.nkey) for user in users)
 
     def review_verdict(self, session: Session, verdict: Accepted | Refused) -> None:
         if isinstance(verdict, Refused):
@@ -262,7 +291,7 @@ class Admission:
             return
         if verdict.account != session.account_name:
             # A subject space cannot be changed under a client that is not asked: it must come again.
-            self.refuse(session, Refused("authentication error - account has changed"))
+            self.broker.close(session, "Credentials Revoked")
             return
         self.enter(session, verdict)
         for subscription in session.subscriptions():

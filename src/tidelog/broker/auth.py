@@ -108,6 +108,7 @@ class Authenticator:
         # Compared with for a name that nobody has.
         self._decoy = next((user.password for user in settings.users if is_bcrypt(user.password)), "")
         self.required = settings.required
+        self.timeout_ns = settings.timeout_ns
         # INFO must carry a nonce.
         self.nonce_required = bool(self._nkeys)
         # INFO says so unless a client may come in with nothing.

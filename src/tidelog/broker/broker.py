@@ -20,7 +20,7 @@ from tidelog.broker.account import Account, Traffic
 from tidelog.broker.admission import Admission
 from tidelog.broker.recipient import FlushQueue, Recipient
 from tidelog.broker.session import Session
-from tidelog.broker.settings import GLOBAL_ACCOUNT, AccountSettings, BrokerSettings
+from tidelog.broker.settings import GLOBAL_ACCOUNT, AccountSettings, Authorization, BrokerSettings
 from tidelog.broker.text import go_quote
 from tidelog.broker.trace import Tracer
 from tidelog.broker.view import CLIENT, NATS, WEBSOCKET, ClosedSession
@@ -72,6 +72,7 @@ class Broker:
         *,
         clock: Clock,
         log: Log,
+        websocket_authorization: Authorization | None = None,
         chance: Chance | None = None,
         elsewhere: Elsewhere = run_inline,
     ) -> None:
@@ -94,13 +95,13 @@ class Broker:
         self.last_cid = 0
         self.lame_duck = False
         self.account_table: dict[str, Account] = {}
-        self.apply(settings)
+        self.apply(settings, websocket_authorization)
 
     # ---- settings ----
 
-    def apply(self, settings: BrokerSettings) -> None:
+    def apply(self, settings: BrokerSettings, websocket: Authorization | None = None) -> None:
         """Make `settings` those in force, for sessions yet to come. `admission.review` sees to the ones that are."""
-        self.admission.apply(settings)
+        self.admission.apply(settings, websocket)
         self.settings = settings
         now_ns = self.clock.now_ns()
         wanted = {account.name: account for account in settings.accounts}
@@ -120,6 +121,12 @@ class Broker:
     def info_for(self, session: Session) -> Info:
         """The INFO of the listener through which a session came."""
         return self.infos.get(session.transport, self.info)
+
+    def check(self, settings: BrokerSettings, websocket: Authorization | None = None) -> None:
+        """Raises ConfigError if `settings` could not be applied."""
+        self.admission.compile(settings, websocket)
+        for account in settings.accounts:
+            Account(account, self.chance, 0)
 
     def account(self, name: str) -> Account:
         return self.account_table[name]
@@ -228,6 +235,10 @@ class Broker:
     def is_valid_literal(self, subject: bytes) -> bool:
         return is_valid_literal(subject)
 
+    def is_system(self, session: Session) -> bool:
+        """Whether a session is in the system account."""
+        return session.account_name == self.settings.system_account
+
     def subscribe_refusal(self, session: Session, subject: bytes, queue: bytes, sid: bytes) -> str | None:
         """Why this subscription may not be made; None if it may."""
         session.last_activity_ns = self.clock.now_ns()
@@ -301,7 +312,7 @@ class Broker:
         """Send INFO again to everybody who understands that."""
         for session in list(self.open_sessions.values()):
             if session.connected and session.connect.protocol >= 1:
-                session.say(encode_info(self.admission.greeting(session)))
+                session.say(encode_info(self.admission.update(session)))
 
     # ---- seen from outside (broker.view) ----
 

@@ -35,7 +35,7 @@ cdef class Session(Operations):
     cdef public object cid, kind, transport, host, port, start_ns, last_activity_ns, rtt_ns
     cdef public object account, user, rights, connect, nonce, reason
     cdef public object tls_version, tls_cipher, tls_first, peer_certificate, certificate
-    cdef public object auth_timer, ping_timer, rtt_start_ns, label, web
+    cdef public object auth_timer, ping_timer, rtt_start_ns, label, web, login
 
     cdef Py_ssize_t feed(self, const char* data, Py_ssize_t size) except -1
     cdef bint may_publish(self, Message* message) except -1

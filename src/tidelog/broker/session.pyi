@@ -5,6 +5,7 @@ from tidelog.base.chance import Chance
 from tidelog.broker.account import Account
 from tidelog.broker.recipient import Recipient
 from tidelog.broker.right import Rights
+from tidelog.broker.settings import User
 from tidelog.subject.interest import Interest, Subscription
 from tidelog.wire.handshake import Connect
 from tidelog.wire.parser import Operations
@@ -44,6 +45,7 @@ class Session(Operations):
     rtt_start_ns: int
     label: str
     web: Any
+    login: User | None
     def __init__(self, broker: Any, recipient: Recipient, chance: Chance) -> None: ...
     def receive(self, data: bytes) -> int: ...
     def subscription_ended(self, subscription: Subscription) -> None: ...

@@ -17,7 +17,7 @@ from libc.string cimport memcmp
 from tidelog.base import limits
 from tidelog.base.errors import ProtocolError
 from tidelog.broker.reply import ReplyLedger
-from tidelog.broker.text import go_quote
+from tidelog.broker.text import go_quote, is_json_object
 from tidelog.wire.parser cimport (
     VERB_CONNECT, VERB_ERR, VERB_INFO, VERB_PING, VERB_PONG, VERB_SUB, VERB_UNSUB, Verb, parse,
 )
@@ -25,6 +25,7 @@ from tidelog.wire.parser cimport (
 cdef Py_ssize_t ALLOWED_ENTRIES = limits.RIGHTS_CACHE_ENTRIES
 # What has more digits is no number, as the peer reads it.
 cdef Py_ssize_t BOUND_DIGITS = 9
+cdef bytes BLANKS = bytes.maketrans(b"\t\r\n", b"   ")
 cdef bytes PONG = b"PONG\r\n"
 cdef bytes OK = b"+OK\r\n"
 
@@ -83,7 +84,9 @@ cdef class Session(Operations):
             self.broker.pong_received(self)
         elif verb == VERB_CONNECT:
             self.broker.connect_received(self, argument[:size])
-        elif verb == VERB_INFO and size == 0:
+        elif verb == VERB_ERR:
+            raise ProtocolError("", "Protocol Violation", f"client error: {argument[:size]!r}")
+        elif verb == VERB_INFO and not is_json_object(argument[:size]):
             raise ProtocolError("", "Protocol Violation", "INFO without a document")
         elif verb == VERB_ERR:
             raise ProtocolError("", "Parse Error", f"Client Error {argument[:size].decode('utf-8', 'replace')}")
@@ -169,26 +172,33 @@ cdef class Session(Operations):
         return False
 
     cdef bint reserved_subject(self, Message* message):
+        """Refuse what only servers say to each other."""
         cdef bytes subject
-        if starts_with(message.subject, message.subject_size, b"_GR_.", 5) or (
-            starts_with(message.subject, message.subject_size, b"$NRG.", 5)
+        cdef bint is_gateway = begins(message.subject, message.subject_size, b"_GR_.", 5) or (
+            begins(message.subject, message.subject_size, b"$GR.", 4)
+        )
+        if not is_gateway and (
+            not begins(message.subject, message.subject_size, b"$NRG.", 5) or self.broker.is_system(self)
         ):
-            subject = message.subject[:message.subject_size]
-            self.say_error(f"Permissions Violation for Publish to {go_quote(subject)}")
-            self.broker.publish_violation(self, subject)
-            return True
-        return False
+            return False
+        subject = message.subject[:message.subject_size]
+        self.say_error(f"Permissions Violation for Publish to {go_quote(subject)}")
+        self.broker.publish_violation(self, subject)
+        return True
 
     cdef bint reserved_reply(self, Message* message):
-        if starts_with(message.reply, message.reply_size, b"_R_.", 4) or (
-            starts_with(message.reply, message.reply_size, b"_GR_.", 5)
-            or starts_with(message.reply, message.reply_size, b"$JS.ACK.", 8)
+        cdef bytes reply
+        if not (
+            begins(message.reply, message.reply_size + 1, b"_R_.", 4)
+            or begins(message.reply, message.reply_size, b"_GR_.", 5)
+            or begins(message.reply, message.reply_size, b"$GR.", 4)
+            or begins(message.reply, message.reply_size, b"$JS.ACK.", 8)
         ):
-            reply = message.reply[:message.reply_size]
-            self.say_error(f"Permissions Violation for Publish with Reply of {go_quote(reply)}")
-            self.broker.publish_violation(self, reply)
-            return True
-        return False
+            return False
+        reply = message.reply[:message.reply_size]
+        self.say_error(f"Permissions Violation for Publish with Reply of {go_quote(reply)}")
+        self.broker.publish_violation(self, reply)
+        return True
 
     cdef int tell_no_responders(self, Message* message) except -1:
         """Nobody took a request: say so on the publisher's own plain subscription to the reply."""
@@ -396,10 +406,11 @@ cdef class Session(Operations):
         return self.connect.version if self.connect is not None else ""
 
 
-cdef inline bint starts_with(const char* text, Py_ssize_t size, const char* prefix, Py_ssize_t prefix_size) noexcept:
-    return size >= prefix_size and memcmp(text, prefix, prefix_size) == 0
+cdef inline bint begins(const char* text, Py_ssize_t size, const char* prefix, Py_ssize_t prefix_size) noexcept:
+    """Whether `text` is `prefix` and at least one byte more."""
+    return size > prefix_size and memcmp(text, prefix, prefix_size) == 0
 
 
-cdef list words_of(bytes arguments):
-    """Cut at spaces and tabs only; whatever else Python takes for white may stand in a subject."""
-    return [word for word in arguments.replace(b"\t", b" ").split(b" ") if word]
+cdef list words_of(bytes line):
+    """Cut at spaces, tabs and returns only: other control bytes are part of a word, as at the peer."""
+    return [word for word in line.translate(BLANKS).split(b" ") if word]

@@ -1,5 +1,7 @@
 """Texts on the wire that must read as the peer writes them."""
 
+import msgspec
+
 _ESCAPES = {
     0x07: "\\a",
     0x08: "\\b",
@@ -29,3 +31,11 @@ def go_quote(data: bytes) -> str:
         else:
             quoted.append(f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}")
     return '"' + "".join(quoted) + '"'
+
+
+def is_json_object(document: bytes) -> bool:
+    """Whether this is a JSON object, whatever is in it."""
+    try:
+        return isinstance(msgspec.json.decode(document), dict)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False

@@ -14,7 +14,7 @@ from tidelog.broker.view import WEBSOCKET
 from tidelog.serve import flag
 from tidelog.serve.options import Options
 from tidelog.serve.reload import ReloadPlan, plan
-from tidelog.serve.server import Server
+from tidelog.serve.server import Server, websocket_authorization
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class Reloader:
             if not decided.refused:
                 tls = server.make_tls(options)
                 websocket_tls, upgrade_rules = server.make_websocket(options)
+                server.broker.check(options.broker, websocket_authorization(options))
+                log.apply(options.log)
         except ConfigError as error:
             log.error(f"Failed to reload server configuration: {error}")
             return ReloadReport(error=str(error))
@@ -59,8 +61,6 @@ class Reloader:
         old = server.options
         for warning in options.warnings:
             log.warn(warning)
-        if options.log != old.log:
-            log.apply(options.log)
         server.options = options
         server.state.options = options
         server.state.config_load_ns = server.clock.now_ns()
@@ -69,7 +69,7 @@ class Reloader:
         broker.info = server.make_info(options)
         if WEBSOCKET in broker.infos:
             broker.infos[WEBSOCKET] = server.websocket_info(broker.info, options)
-        broker.apply(options.broker)
+        broker.apply(options.broker, websocket_authorization(options))
         broker.admission.review()
         self.trim_connections()
         for session in broker.sessions():
@@ -94,4 +94,9 @@ class Reloader:
 
 def told_by_info(options: Options) -> object:
     """The part of the configuration that clients are told of."""
-    return options.broker.limits.max_payload, options.tls is not None, options.allow_non_tls
+    return (
+        options.broker.limits.max_payload,
+        options.tls is not None,
+        options.allow_non_tls,
+        options.client_advertise,
+    )

@@ -14,7 +14,8 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -22,13 +23,14 @@ from tidelog import PROTOCOL_VERSION
 from tidelog.base.clock import Clock, SystemClock
 from tidelog.broker.broker import Broker
 from tidelog.broker.nkey import new_server_id
+from tidelog.broker.settings import SECOND_NS, Authorization
 from tidelog.broker.view import WEBSOCKET
 from tidelog.serve.connection import Connection
 from tidelog.serve.filter import FilterError
 from tidelog.serve.listener import Listener, address, bind, shown
 from tidelog.serve.log import Logger
 from tidelog.serve.monitor.state import ServerState
-from tidelog.serve.options import Options
+from tidelog.serve.options import DEFAULT_PORT, Options
 from tidelog.serve.reception import ClientReception, WebsocketReception
 from tidelog.wire.handshake import Info, encode_info
 
@@ -87,6 +89,7 @@ class Server:
         self.broker = Broker(
             options.broker,
             self.make_info(options),
+            websocket_authorization=websocket_authorization(options),
             clock=self.clock,
             log=self.log,
             elsewhere=self.run_elsewhere,
@@ -197,14 +200,15 @@ class Server:
 
     def make_info(self, options: Options) -> Info:
         tls = options.tls
+        host, port = advertised(options.client_advertise, self.host, self.port)
         return Info(
             server_id=self.server_id,
             server_name=options.server_name or self.server_id,
             version=PROTOCOL_VERSION,
             proto=1,
             go=f"python{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
-            host=self.host,
-            port=self.port,
+            host=host,
+            port=port,
             headers=options.broker.headers,
             max_payload=options.broker.limits.max_payload,
             tls_required=tls is not None and not options.allow_non_tls,
@@ -336,3 +340,26 @@ class Server:
             self.pool.shutdown(wait=False, cancel_futures=True)
         self.log.info("Server Exiting..")
         self.stopped.set()
+
+
+def websocket_authorization(options: Options) -> Authorization:
+    """Who may come in by websocket: as everywhere, but for what the `websocket` block says."""
+    settings = options.websocket
+    changes: dict[str, Any] = {}
+    if settings.user or settings.token:
+        changes.update(user=settings.user, password=settings.password, token=settings.token)
+    if settings.no_auth_user:
+        changes["no_auth_user"] = settings.no_auth_user
+    if settings.auth_timeout_s:
+        changes["timeout_ns"] = round(settings.auth_timeout_s * SECOND_NS)
+    return replace(options.broker.authorization, **changes)
+
+
+def advertised(address: str, host: str, port: int) -> tuple[str, int]:
+    """Where clients are told to find us: `client_advertise`, or else where we listen."""
+    if not address:
+        return host, port
+    name, colon, number = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        return address.strip("[]"), DEFAULT_PORT
+    return name.strip("[]"), int(number)
