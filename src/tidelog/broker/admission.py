@@ -73,7 +73,8 @@ class Admission:
             session.nonce = base64.urlsafe_b64encode(os.urandom(NONCE_SIZE)).rstrip(b"=")
         return msgspec.structs.replace(
             self.update(session),
-            auth_required=authenticator.advertised,
+            # The peer looks at the plain clients' guest here, whatever the transport.
+            auth_required=self.authenticators[NATS].advertised,
             nonce=(session.nonce or b"").decode(),
         )
 

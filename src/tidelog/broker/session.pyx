@@ -178,7 +178,7 @@ cdef class Session(Operations):
             begins(message.subject, message.subject_size, b"$GR.", 4)
         )
         if not is_gateway and (
-            not begins(message.subject, message.subject_size, b"$NRG.", 5) or self.broker.is_system(self)
+            not begins(message.subject, message.subject_size + 1, b"$NRG.", 5) or self.broker.is_system(self)
         ):
             return False
         subject = message.subject[:message.subject_size]
