@@ -1,12 +1,13 @@
 """An account: a subject space of its own, with those who are in it and what they have done."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from tidelog.base.chance import Chance
 from tidelog.broker.session import Session
 from tidelog.broker.settings import AccountSettings
 from tidelog.broker.view import InterestStats
-from tidelog.subject.interest import Interest
+from tidelog.subject.interest import Callback, Interest, Subscription
 from tidelog.subject.mapping import SubjectMap
 
 
@@ -34,6 +35,14 @@ class Account:
     @property
     def name(self) -> str:
         return self.settings.name
+
+    def listen(self, subject: bytes, function: Callable[[bytes, bytes | None, bytes, Any], object]) -> None:
+        """Let the server itself take messages: `function(subject, reply, payload, session)`."""
+        self.interest.insert(Subscription(subject, b"", b"", Callback(function)))
+
+    def publish(self, subject: bytes, payload: bytes) -> None:
+        """A message from the server itself."""
+        self.interest.publish(subject, None, payload, self.chance)
 
     def enter(self, session: Session) -> None:
         self.members[session.cid] = session

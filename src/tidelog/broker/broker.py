@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+import msgspec
+
 from tidelog.base.chance import Chance
 from tidelog.base.clock import Clock
 from tidelog.base.errors import ProtocolError
@@ -95,6 +97,8 @@ class Broker:
         self.last_cid = 0
         self.lame_duck = False
         self.account_table: dict[str, Account] = {}
+        # Told of every account that comes after this is set.
+        self.on_account: Callable[[Account], object] = lambda _: None
         self.apply(settings, websocket_authorization)
 
     # ---- settings ----
@@ -112,6 +116,7 @@ class Broker:
             account = self.account_table.get(name)
             if account is None:
                 self.account_table[name] = Account(account_settings, self.chance, now_ns)
+                self.on_account(self.account_table[name])
             elif account.settings != account_settings:
                 account.apply(account_settings, now_ns)
         self.retired = [name for name in self.account_table if name not in wanted]
@@ -307,6 +312,11 @@ class Broker:
         """Tell those who understand it that this server is about to go."""
         self.lame_duck = True
         self.announce()
+
+    def tell_to_go(self, session: Session) -> None:
+        """Lame duck mode for one client."""
+        info = msgspec.structs.replace(self.admission.update(session), ldm=True)
+        session.say(encode_info(info))
 
     def announce(self) -> None:
         """Send INFO again to everybody who understands that."""

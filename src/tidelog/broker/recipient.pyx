@@ -138,6 +138,9 @@ cdef class Recipient(Subscriber):
         self.owner.subscription_ended(subscription)
         return 0
 
+    cdef object origin(self):
+        return self.owner
+
     cdef bint accepts(self, Subscription subscription, bytes subject) except -1:
         return not self.filtered or self.owner.may_receive(subject, subscription.queue)
 

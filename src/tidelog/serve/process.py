@@ -54,6 +54,7 @@ async def serve(invocation: Invocation, options: Options, client_socket: socket.
     program = Program(server, invocation, log)
     program.write_pid_file()
     await server.start()
+    server.answer_requests(program.reloader.reload)
     program.write_ports_file()
     program.handle_signals()
     # What start-up made lives as long as the process: do not let the collector look at it again and again.

@@ -35,6 +35,8 @@ from tidelog.serve.reception import ClientReception, WebsocketReception
 from tidelog.wire.handshake import Info, encode_info
 
 if TYPE_CHECKING:
+    from tidelog.serve.monitor.desk import Monitor
+    from tidelog.serve.reloader import ReloadReport
     from tidelog.serve.tls import TlsContext
     from tidelog.serve.upgrade import UpgradeRules
 
@@ -67,6 +69,7 @@ class Server:
         self.start_ns = self.clock.now_ns()
         self.connections: set[Connection] = set()
         self.listeners: list[Listener] = []
+        self.monitor: Monitor | None = None
         self.services: list[Service] = []
         self.sockets: dict[str, socket.socket] = {}
         self.stopped = asyncio.Event()
@@ -158,13 +161,25 @@ class Server:
         )
         self.log.info(f"Listening for leafnode connections on {shown(settings.host, port)}")
 
-    async def start_monitor(self) -> None:
-        from tidelog.serve.http import HttpServer
+    def make_monitor(self) -> Monitor:
         from tidelog.serve.monitor.desk import Monitor
 
+        if self.monitor is None:
+            self.monitor = Monitor(self.state, self.broker, self.clock, self.log)
+        return self.monitor
+
+    def answer_requests(self, reload: Callable[[], ReloadReport] | None = None) -> None:
+        """Answer `$SYS.REQ.` over NATS; `reload` reads the configuration again."""
+        from tidelog.serve.monitor.system import SystemDesk
+        from tidelog.serve.system import SystemService
+
+        SystemService(self, SystemDesk(self.make_monitor()), reload)
+
+    async def start_monitor(self) -> None:
+        from tidelog.serve.http import HttpServer
+
         options = self.options
-        monitor = Monitor(self.state, self.broker, self.clock, self.log)
-        http = HttpServer(monitor.answer, self.log, self.clock)
+        http = HttpServer(self.make_monitor().answer, self.log, self.clock)
         self.services.append(http)
         host = options.http_host or options.host
         secure = bool(options.https_port)

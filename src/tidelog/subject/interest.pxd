@@ -18,9 +18,11 @@ cdef struct Target:
 cdef class Subscriber:
     """Somebody to whom messages are delivered: a client's session, a stream, or a part of the server itself."""
 
+    cdef readonly bint internal      # part of the server: not counted among the subscriptions
     # Returns whether the message was taken. `publisher` is None when the server itself publishes.
     cdef bint deliver(self, Target* target, Message* message, Subscriber publisher) except -1
     cdef bint accepts(self, Subscription subscription, bytes subject) except -1
+    cdef object origin(self)
 
 
 cdef class Subscription:

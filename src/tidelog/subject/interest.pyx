@@ -33,21 +33,29 @@ cdef class Subscriber:
         """May this subscription receive this subject? Asked once per route."""
         return True
 
+    cdef object origin(self):
+        """Who this is when it publishes, for callbacks that must know; None: the server itself."""
+        return None
+
 
 cdef class Callback(Subscriber):
-    """The server's own subscriber: calls `function(subject, reply, header, payload)` with bytes."""
+    """The server's own subscriber: calls `function(subject, reply, payload, origin)`.
+
+    `reply` is None when there is none; `origin` is who published, None for the server itself.
+    """
 
     cdef object function
 
     def __init__(self, function) -> None:
         self.function = function
+        self.internal = True
 
     cdef bint deliver(self, Target* target, Message* message, Subscriber publisher) except -1:
         self.function(
             message.subject[:message.subject_size],
             message.reply[:message.reply_size] if message.reply != NULL else None,
-            message.body[:message.header_size] if message.has_header else None,
             message.body[message.header_size:message.body_size],
+            publisher.origin() if publisher is not None else None,
         )
         return True
 
@@ -197,8 +205,9 @@ cdef class Interest:
                 group = {}
                 node.queues[subscription.queue] = group
             group[subscription] = None
-        self.count += 1
-        self.inserts += 1
+        if not subscription.subscriber.internal:
+            self.count += 1
+            self.inserts += 1
         self.forget(subscription.subject, has_wildcard(tokens))
         return True
 
@@ -242,8 +251,9 @@ cdef class Interest:
             else:
                 del parent.children[token]
             node = parent
-        self.count -= 1
-        self.removes += 1
+        if not subscription.subscriber.internal:
+            self.count -= 1
+            self.removes += 1
         self.forget(subscription.subject, has_wildcard(tokens))
         return True
 
@@ -343,8 +353,31 @@ cdef class Interest:
             start = route.group_ends[i]
         return route.kept[:route.plain_count], groups
 
+    def publish(self, bytes subject, bytes reply, bytes payload, Chance chance not None) -> int:
+        """A message from the server itself. Returns how many took it."""
+        cdef Message message
+        cdef bytes tail = b"%d\r\n%s\r\n" % (len(payload), payload)
+        cdef Route route
+        if reply is not None:
+            tail = reply + b" " + tail
+        message.subject = PyBytes_AS_STRING(subject)
+        message.subject_size = PyBytes_GET_SIZE(subject)
+        message.sid = NULL
+        message.sid_size = 0
+        message.reply = PyBytes_AS_STRING(reply) if reply is not None else NULL
+        message.reply_size = PyBytes_GET_SIZE(reply) if reply is not None else 0
+        message.tail = PyBytes_AS_STRING(tail)
+        message.tail_size = PyBytes_GET_SIZE(tail)
+        message.body = PyBytes_AS_STRING(payload)
+        message.body_size = PyBytes_GET_SIZE(payload)
+        message.header_size = 0
+        message.has_header = False
+        message.is_hinted = False
+        route = self.route(message.subject, message.subject_size)
+        return route.deliver(&message, None, chance)
+
     def subscriptions(self) -> list:
-        """Every subscription, in no promised order."""
+        """Every subscription of clients, in no promised order."""
         found = []
         nodes = [self.root]
         cdef Node node
@@ -360,7 +393,7 @@ cdef class Interest:
                 nodes.append(node.any_token)
             if node.any_rest is not None:
                 nodes.append(node.any_rest)
-        return found
+        return [subscription for subscription in found if not (<Subscription>subscription).subscriber.internal]
 
     def fanout(self) -> tuple[int, int]:
         """Targets in the widest cached route, and in all of them together."""

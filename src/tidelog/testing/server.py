@@ -183,6 +183,7 @@ class _Thread:
         try:
             engine = Engine(options, log)
             await engine.start()
+            engine.answer_requests()
             self.ports = {name: sock.getsockname()[1] for name, sock in engine.sockets.items()}
             ending = asyncio.Event()
             loop = asyncio.get_running_loop()
