@@ -5,8 +5,8 @@ between (`serve.filter`); with them the same steps go through objects instead of
 pointers. Which filter a connection gets, and when it is greeted, is decided in `serve.reception`.
 
 How reading works: one receive buffer serves all connections, because a burst is parsed at once. What is left of an
-unfinished operation is kept by its connection (`carry`) and put in front of the next burst; when its size is known to
-be large, the rest is received straight into a buffer of that size. An idle connection owns no buffer.
+unfinished operation is kept by its connection (`carry`) and put in front of the next burst; when it is large, the rest
+is received straight behind it, into a buffer of its size as far as that is known. An idle connection owns no buffer.
 
 How writing works: whatever a tick has put into the outbox goes out in one call. What the socket does not take waits,
 and the socket is watched; a socket that takes nothing for `write_deadline` ends as a slow consumer.
@@ -71,6 +71,7 @@ cdef class Connection:
     cdef char* carry
     cdef Py_ssize_t carry_size
     cdef Py_ssize_t carry_capacity
+    cdef bint carry_open         # how much is still to come is not known: look at it after each burst
     cdef bint reading
     cdef bint writing
     cdef bint ending             # the session is over; only last words are written
@@ -136,7 +137,7 @@ cdef class Connection:
             return
         if self.carry_capacity > IN_PLACE:
             self.carry_size += got
-            if self.carry_size == self.carry_capacity:
+            if self.carry_size == self.carry_capacity or self.carry_open:
                 self.pump_carry()
         else:
             got += self.carry_size
@@ -171,10 +172,12 @@ cdef class Connection:
 
     cdef int keep(self, const char* data, Py_ssize_t size, Py_ssize_t need) except -1:
         """Put an unfinished operation of `need` bytes (0: not known) aside."""
-        cdef Py_ssize_t capacity = need if need > IN_PLACE else size
+        cdef Py_ssize_t capacity = max(size, need) if need > IN_PLACE else size
         cdef char* grown
-        if capacity < size:
-            capacity = size
+        self.carry_open = capacity == size
+        if self.carry_open and size > IN_PLACE:
+            # A control line longer than the shared buffer has room for.
+            capacity = size + BURST
         if capacity != self.carry_capacity:
             grown = <char*>realloc(self.carry, capacity)
             if grown == NULL:
@@ -228,7 +231,7 @@ cdef class Connection:
         cdef bytes joined
         if size == 0:
             return 0
-        if self.carry_capacity > IN_PLACE and self.carry_size + size < self.carry_capacity:
+        if not self.carry_open and self.carry_capacity > IN_PLACE and self.carry_size + size < self.carry_capacity:
             memcpy(self.carry + self.carry_size, &view[0], size)
             self.carry_size += size
             return 0
@@ -245,7 +248,7 @@ cdef class Connection:
         self.held = False
         if self.session.suspended:
             return
-        if self.carry_size and (self.carry_capacity <= IN_PLACE or self.carry_size == self.carry_capacity):
+        if self.carry_size and (self.carry_open or self.carry_size == self.carry_capacity):
             self.pump_carry()
             if self.closed or self.ending or self.session.suspended:
                 return

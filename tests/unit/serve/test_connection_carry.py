@@ -1,0 +1,85 @@
+"""What a connection keeps of an operation that has not come whole, through a real pair of sockets."""
+
+import socket
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tidelog.base.limits import CARRY_IN_PLACE_SIZE, READ_BURST_SIZE
+from tidelog.serve.connection import Connection
+from unit.broker.house import House, with_limits
+
+
+class Loop:
+    """Reads when told to."""
+
+    def __init__(self) -> None:
+        self.readers: dict[int, Callable[[], None]] = {}
+
+    def add_reader(self, fd: int, callback: Callable[[], None]) -> None:
+        self.readers[fd] = callback
+
+    def remove_reader(self, fd: int) -> None:
+        del self.readers[fd]
+
+    def call_later(self, *_: Any) -> Any:
+        return SimpleNamespace(cancel=lambda: None)
+
+
+class Wire:
+    def __init__(self, house: House) -> None:
+        self.far, near = socket.socketpair()
+        for end in (self.far, near):
+            end.setblocking(False)
+        self.loop = Loop()
+        self.gone: list[str] = []
+        server: Any = SimpleNamespace(
+            monotonic_ns=house.clock.monotonic_ns,
+            peer_gone=lambda _, reason: self.gone.append(reason),
+            connection_closed=lambda _: None,
+        )
+        self.connection = Connection(server, self.loop, near.detach())
+        self.session = house.broker.open_session(self.connection, "h", 1)
+        self.connection.attach(self.session)
+
+    def send(self, data: bytes) -> None:
+        """All of it, in pieces that are received one by one. What a read leaves, the next one finds."""
+        while data:
+            data = data[self.far.send(data[:50_000]) :]
+            for _ in range(2):
+                for callback in list(self.loop.readers.values()):
+                    callback()
+
+    def close(self) -> None:
+        self.far.close()
+        self.connection.close()
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    wire = Wire(House(with_limits(max_control_line=1_000_000)))
+    yield wire
+    wire.close()
+
+
+@pytest.mark.parametrize(
+    "size", [CARRY_IN_PLACE_SIZE - 20, CARRY_IN_PLACE_SIZE + 1, READ_BURST_SIZE + 1, 5 * READ_BURST_SIZE]
+)
+def test_a_control_line_of_any_allowed_size_comes_through(wire: Wire, size: int) -> None:
+    wire.send(b'CONNECT {"verbose":false,"name":"' + b"x" * size + b'"}\r\nSUB a 1\r\n')
+    assert wire.gone == []
+    assert wire.session.client_name == "x" * size
+    assert wire.session.subscription_count == 1
+
+
+@pytest.mark.parametrize("size", [CARRY_IN_PLACE_SIZE - 20, CARRY_IN_PLACE_SIZE + 1, 5 * READ_BURST_SIZE])
+def test_a_payload_of_any_allowed_size_comes_through(wire: Wire, size: int) -> None:
+    wire.send(b'CONNECT {"verbose":false}\r\nSUB a 1\r\n')
+    wire.session.recipient.outbox.take()
+    body = bytes(range(250)) * (size // 250)
+    wire.send(b"PUB a %d\r\n%s\r\nPUB a 0\r\n\r\n" % (len(body), body))
+    assert wire.gone == []
+    said = b"".join(wire.session.recipient.outbox.take())
+    assert said == b"MSG a 1 %d\r\n%s\r\nMSG a 1 0\r\n\r\n" % (len(body), body)
