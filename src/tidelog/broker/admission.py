@@ -272,6 +272,8 @@ class Admission:
         if not session.connected:
             session.max_payload = limits.max_payload
             if self.authenticator(session).required and not session.awaiting_connect:
+                # It came when everybody might, and has yet to say who it is.
+                session.drop_subscriptions()
                 self.await_connect(session)
             return
         if self.is_removed(session.login):
