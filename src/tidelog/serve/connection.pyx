@@ -112,11 +112,18 @@ cdef class Connection:
             self.loop.remove_reader(self.fd)
 
     def readable(self) -> None:
-        """One read burst: receive once, and let the session read what came."""
+        """One read burst. Whatever goes wrong in it is this connection's end, and nobody else's."""
+        try:
+            self.read_burst()
+        except Exception as error:
+            self.server.connection_failed(self, error)
+
+    cdef int read_burst(self) except -1:
+        """Receive once, and let the session read what came."""
         cdef Py_ssize_t got, room
         cdef char* place
         if self.closed or self.ending:
-            return
+            return 0
         if self.carry_capacity > IN_PLACE:
             # The rest of a large message goes straight to its place.
             place = self.carry + self.carry_size
@@ -129,12 +136,12 @@ cdef class Connection:
         got = recv(self.fd, place, room, 0)
         if got <= 0:
             if got < 0 and (c_errno == EAGAIN or c_errno == EINTR):
-                return
+                return 0
             self.peer_gone("Client Closed" if got == 0 else "Read Error")
-            return
+            return 0
         if self.filter is not None or self.on_first_bytes is not None:
             self.readable_through_filter(place[:got])
-            return
+            return 0
         if self.carry_capacity > IN_PLACE:
             self.carry_size += got
             if self.carry_size == self.carry_capacity or self.carry_open:
@@ -145,6 +152,7 @@ cdef class Connection:
             self.pump(shared, got)
         if self.recipient.congested_by is not None:
             self.hold()
+        return 0
 
     cdef int pump(self, const char* data, Py_ssize_t size) except -1:
         """Let the session read; keep what it could not use yet. `data` is not `carry`."""

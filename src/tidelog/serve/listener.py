@@ -29,6 +29,8 @@ ACCEPT_PAUSE_S = 0.1
 WILDCARDS = ("", "0.0.0.0", "::")
 # How a socket of both families writes the address of an IPv4 peer.
 MAPPED = "::ffff:"
+# It says so no more often than this, however long that lasts.
+COMPLAINT_S = 1.0
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -99,6 +101,7 @@ class Listener:
         self.on_accept = on_accept
         self.log = log
         self.closed = False
+        self.complained_s = -COMPLAINT_S
         loop.add_reader(sock.fileno(), self.accept)
 
     def accept(self) -> None:
@@ -116,7 +119,11 @@ class Listener:
             self.on_accept(fd, peer[0].removeprefix(MAPPED), peer[1])
 
     def pause(self, error: OSError) -> None:
-        self.log.error(f"Error accepting a connection, trying again in {ACCEPT_PAUSE_S:g}s: {error.strerror}")
+        now_s = self.loop.time()
+        if now_s - self.complained_s >= COMPLAINT_S:
+            self.complained_s = now_s
+            pause = f"trying again in {ACCEPT_PAUSE_S:g}s"
+            self.log.error(f"Error accepting a connection, {pause}: {error.strerror}")
         self.loop.remove_reader(self.sock.fileno())
         self.loop.call_later(ACCEPT_PAUSE_S, self.go_on)
 

@@ -38,7 +38,11 @@ SIGNAL_WORDS = {
 
 def run(invocation: Invocation, options: Options, client_socket: socket.socket) -> int:
     """Serve until a signal ends it. Returns the exit status."""
-    log = open_log(options.log)
+    try:
+        log = open_log(options.log)
+    except ConfigError as error:
+        print(f"nats-server: {error}", file=sys.stderr)
+        return 1
     try:
         return uvloop.run(serve(invocation, options, client_socket, log))
     except ConfigError as error:
@@ -52,17 +56,19 @@ async def serve(invocation: Invocation, options: Options, client_socket: socket.
     server = Server(options, log, client_socket=client_socket)
     greet_operator(server, options, log)
     program = Program(server, invocation, log)
-    program.write_pid_file()
-    await server.start()
-    server.answer_requests(program.reloader.reload)
-    program.write_ports_file()
-    program.handle_signals()
-    # What start-up made lives as long as the process: do not let the collector look at it again and again.
-    gc.collect()
-    gc.freeze()
-    log.info("Server is ready")
-    await server.stopped.wait()
-    program.remove_files()
+    try:
+        program.write_pid_file()
+        await server.start()
+        server.answer_requests(program.reloader.reload)
+        program.write_ports_file()
+        program.handle_signals()
+        # What start-up made lives as long as the process: do not let the collector look at it again and again.
+        gc.collect()
+        gc.freeze()
+        log.info("Server is ready")
+        await server.stopped.wait()
+    finally:
+        program.remove_files()
     return 0
 
 

@@ -13,6 +13,7 @@ from tidelog.base.errors import ConfigError
 from tidelog.broker.view import WEBSOCKET
 from tidelog.serve import flag
 from tidelog.serve.options import Options
+from tidelog.serve.prefetch import prefetch
 from tidelog.serve.reload import ReloadPlan, plan
 from tidelog.serve.server import Server, websocket_authorization
 
@@ -76,6 +77,7 @@ class Reloader:
             session.set_tracing(log.trace_on)
         if told_by_info(old) != told_by_info(options):
             broker.announce()
+        prefetch(server.loop, options)
         for change in decided.applied:
             log.info(f"Reloaded: {change}")
         log.info("Reloaded server configuration")

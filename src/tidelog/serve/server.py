@@ -12,6 +12,7 @@ import contextlib
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -31,6 +32,7 @@ from tidelog.serve.listener import Listener, address, bind, shown
 from tidelog.serve.log import Logger
 from tidelog.serve.monitor.state import ServerState
 from tidelog.serve.options import DEFAULT_PORT, Options
+from tidelog.serve.prefetch import prefetch
 from tidelog.serve.reception import ClientReception, WebsocketReception
 from tidelog.wire.handshake import Info, encode_info
 
@@ -119,6 +121,7 @@ class Server:
             await self.start_leafnode()
         if options.http_port or options.https_port:
             await self.start_monitor()
+        prefetch(self.loop, options)
 
     def listen(self, sock: socket.socket, on_accept: Callable[[int, str, int], None]) -> None:
         self.listeners.append(Listener(self.loop, sock, on_accept, self.log))
@@ -270,8 +273,17 @@ class Server:
         """A slow check in a thread; its answer back on the loop."""
         if self.pool is None:
             self.pool = ThreadPoolExecutor(HASH_THREADS, "tidelog-hash")
-        future = self.loop.run_in_executor(self.pool, job)
-        future.add_done_callback(lambda answer: None if answer.cancelled() else done(answer.result()))
+
+        def finished(answer: asyncio.Future[bool]) -> None:
+            if answer.cancelled():
+                return
+            error = answer.exception()
+            if error is not None:
+                # Whoever waits for it must not wait for ever.
+                self.log.error(f"Error checking credentials: {error!r}")
+            done(error is None and answer.result())
+
+        self.loop.run_in_executor(self.pool, job).add_done_callback(finished)
 
     # ---- told by connections ----
 
@@ -289,6 +301,14 @@ class Server:
             say = self.broker.debug if error.quiet else self.broker.error
             say(connection.session, error.text)
         self.broker.close(connection.session, error.reason)
+
+    def connection_failed(self, connection: Connection, error: Exception) -> None:
+        """A fault of ours, or of the machine, while a connection was served: it ends, the others go on."""
+        trace = "".join(traceback.format_exception(error)).rstrip()
+        self.broker.error(connection.session, f"Internal error, closing the connection: {error!r}")
+        self.log.debug(trace)
+        self.broker.close(connection.session, "Internal Error", flush=False)
+        connection.close()
 
     def write_stuck(self, connection: Connection) -> None:
         self.broker.slow_consumer(connection.session, "Slow Consumer (Write Deadline)")
