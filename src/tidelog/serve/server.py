@@ -75,6 +75,7 @@ class Server:
         self.services: list[Service] = []
         self.sockets: dict[str, socket.socket] = {}
         self.stopped = asyncio.Event()
+        self.deserted = asyncio.Event()  # in lame duck mode: the last client has gone
         self.timer: asyncio.TimerHandle | None = None
         self.pool: ThreadPoolExecutor | None = None
         self.stopping = False
@@ -318,6 +319,8 @@ class Server:
         self.connections.discard(connection)
         if not connection.session.closed:
             self.broker.close(connection.session, "Client Closed", flush=False)
+        if self.broker.lame_duck and not self.broker.open_sessions:
+            self.deserted.set()
 
     # ---- the end ----
 
@@ -333,10 +336,9 @@ class Server:
         options = self.options
         self.log.info("Entering lame duck mode, stop accepting new clients")
         self.stop_listening()
-        if self.broker.open_sessions:
-            self.broker.announce_lame_duck()
-            await asyncio.sleep(options.lame_duck_grace_s)
-            await self.let_go(max(options.lame_duck_duration_s - options.lame_duck_grace_s, 0.0))
+        self.broker.announce_lame_duck()
+        await self.while_somebody_is_in(options.lame_duck_grace_s)
+        await self.let_go(max(options.lame_duck_duration_s - options.lame_duck_grace_s, 0.0))
         await self.stop()
 
     async def let_go(self, over_s: float) -> None:
@@ -347,9 +349,16 @@ class Server:
         for session in sessions:
             if self.stopping:
                 return
-            self.broker.close(session, "Server Shutdown")
-            if session is not sessions[-1]:
-                await asyncio.sleep(over_s / len(sessions))
+            if not session.closed:
+                self.broker.close(session, "Server Shutdown")
+                await self.while_somebody_is_in(over_s / len(sessions))
+
+    async def while_somebody_is_in(self, time_s: float) -> None:
+        """Wait, but for nobody: clients that were told may go by themselves."""
+        if self.broker.open_sessions:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(time_s):
+                    await self.deserted.wait()
 
     async def stop(self) -> None:
         """Close everything. Whoever is connected gets what was already in their outbox."""
