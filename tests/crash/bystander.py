@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import tidelog.client
 from tidelog.base.errors import ClientError
@@ -21,12 +21,12 @@ PAUSE_S = 0.002
 
 
 class Bystander:
-    def __init__(self, server: ServerProcess, *, delay_s: float = DELAY_S, **credentials: str) -> None:
+    def __init__(self, server: ServerProcess, *, delay_s: float = DELAY_S, **options: Any) -> None:
         self.delay_s = delay_s
         self.longest_s = 0.0
         self.count = 0
         self.complaint = ""
-        self._connection = tidelog.client.connect(server.url, **credentials)  # type: ignore[arg-type]
+        self._connection = tidelog.client.connect(server.url, **options)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
