@@ -12,9 +12,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
-from tidelog.testing.peer import tidelog_argv
-
+OURS = (sys.executable, "-m", "tidelog", "serve")
 ROUNDS = 20
 GIVE_UP_S = 20.0
 KNOCK_S = 0.0005
@@ -30,12 +30,12 @@ def free_port() -> int:
         return port
 
 
-def measure(argv: list[str] | None = None) -> tuple[float, float]:
+def measure(argv: Sequence[str] = OURS) -> tuple[float, float]:
     """Start a server and end it. Seconds from exec to a connection, and to the end of INFO."""
     port = free_port()
     start = time.monotonic()
     process = subprocess.Popen(
-        [*(argv or tidelog_argv()), "-a", "127.0.0.1", "-p", str(port)],
+        [*argv, "-a", "127.0.0.1", "-p", str(port)],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -72,7 +72,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="how often (default: %(default)s)")
     parser.add_argument("argv", nargs="*", help="another server, which takes nats-server's flags")
     given = parser.parse_args()
-    times = [measure(given.argv) for _ in range(given.rounds)]
+    times = [measure(given.argv or OURS) for _ in range(given.rounds)]
     for name, column in zip(("connect", "INFO"), zip(*times, strict=True), strict=True):
         middle, best, worst = (1000 * pick(column) for pick in (statistics.median, min, max))
         print(f"exec to {name}: median {middle:.0f} ms, {best:.0f} to {worst:.0f} ms, {given.rounds} rounds")

@@ -30,9 +30,13 @@ def wanted(options: Options) -> Iterator[str]:
     """What a server with these options may come to import."""
     authorization = options.broker.authorization
     yield "json"  # CONNECT documents that msgspec cannot read
-    if authorization.required:
+    if authorization.required or options.websocket.user or options.websocket.token:
         yield "hmac"
-        secrets = [authorization.password, authorization.token, *(u.password for u in authorization.users)]
+        secrets = [
+            authorization.password,
+            authorization.token,
+            *(user.password for user in authorization.users),
+        ]
         if any(map(is_bcrypt, secrets)):
             yield "bcrypt"
         if any(user.nkey for user in authorization.users):
