@@ -6,15 +6,17 @@ machine does falls on both. A round counts only if every message arrived; a case
 failure, not a row.
 """
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tidelog.base.errors import TidelogError
 from tidelog.bench.case import RATE, Case, Goal, Kind
 from tidelog.bench.fault import WrongDelivery
-from tidelog.bench.run import Outcome, calibrate, measure
+from tidelog.bench.run import Outcome, calibrate, cpu_s, measure
 from tidelog.bench.server import Server, serving
 
 ROUND_S = 1.0
@@ -32,10 +34,12 @@ class Cost:
     """CPU seconds per second of a round, and what the server did with a CPU second.
 
     The latter hardly depends on what else the machine does, but leaves out whether work is spread over cores.
+    `others` is what the rest of the machine took; figures from a busy machine should be taken again.
     """
 
     server: float
     generator: float
+    others: float
     rate_per_cpu: float
 
 
@@ -80,6 +84,7 @@ class Side:
         return Cost(
             statistics.median(cost.server for cost in self.costs),
             statistics.median(cost.generator for cost in self.costs),
+            statistics.median(cost.others for cost in self.costs),
             statistics.median(cost.rate_per_cpu for cost in self.costs),
         )
 
@@ -164,14 +169,31 @@ def row_of(case: Case, unit: str, left: Side, right: Side) -> Row:
 def one_round(case: Case, side: Side) -> None:
     server = side.server
     in_msgs = server.in_msgs() if case.kind is Kind.PUBLISH else None
-    before_s = server.cpu_s()
+    before = server.cpu_s(), cpu_s(), machine_busy_s(), time.monotonic()
     outcome = measure(case, server.target(), side.amount)
-    used_s = max(CPU_TICK_S, server.cpu_s() - before_s)
+    after = server.cpu_s(), cpu_s(), machine_busy_s(), time.monotonic()
     if in_msgs is not None:
         require_in_msgs(server, in_msgs, outcome)
+    by_server_s, by_generator_s, by_all_s, whole_s = (
+        now - then for now, then in zip(after, before, strict=True)
+    )
+    used_s = max(CPU_TICK_S, by_server_s)
     elapsed_s = outcome.elapsed_ns / 1e9
     side.rounds.append(outcome.values())
-    side.costs.append(Cost(used_s / elapsed_s, outcome.generator_cpu_s / elapsed_s, outcome.count / used_s))
+    side.costs.append(
+        Cost(
+            server=used_s / elapsed_s,
+            generator=outcome.generator_cpu_s / elapsed_s,
+            others=max(0.0, by_all_s - by_server_s - by_generator_s) / whole_s,
+            rate_per_cpu=outcome.count / used_s,
+        )
+    )
+
+
+def machine_busy_s() -> float:
+    """CPU seconds that all processors have spent on anything but idling and waiting for disks."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def require_in_msgs(server: Server, before: int, outcome: Outcome) -> None:

@@ -91,6 +91,12 @@ def server_version(target: Target) -> str:
     return str(info["version"])
 
 
+def busiest(comparison: Comparison) -> float:
+    """The largest share of a processor that others took during a case."""
+    costs = [cost for result in comparison.results for cost in (result.ours_cost, result.peer_cost)]
+    return max((cost.others for cost in costs), default=0.0)
+
+
 def number(value: float) -> str:
     """Three digits that matter, with thousands marked."""
     if value >= 100:
@@ -142,7 +148,8 @@ def as_markdown(comparison: Comparison, facts: Facts) -> str:
     """For docs/benchmarks: the facts, the table with the spread of the rounds, and who used the CPU."""
     lines = ["# Core: tidelog against nats-server", ""]
     lines += [f"- {name}: {value}" for name, value in facts.lines()]
-    lines += [f"- Rounds: {comparison.rounds} of each, interleaved; medians", "", LEGEND, ""]
+    lines += [f"- Rounds: {comparison.rounds} of each, interleaved; medians"]
+    lines += [f"- Others took up to {busiest(comparison):.2f} of a processor", "", LEGEND, ""]
     lines += ["| case | what | unit | ours | peer | ratio | goal | |", "|---|---|---|---:|---:|---:|---|---|"]
     for row in comparison.rows:
         goal = "" if row.goal is None else str(row.goal)
@@ -153,15 +160,12 @@ def as_markdown(comparison: Comparison, facts: Facts) -> str:
     lines += ["", "Lowest and highest round:", "", "| case | unit | ours | peer |", "|---|---|---:|---:|"]
     for row in comparison.rows:
         lines.append(f"| {row.case} | {row.unit} | {spread(row.ours_rounds)} | {spread(row.peer_rounds)} |")
-    lines += [
-        "",
-        "CPU seconds per second of server and load generator, and messages per CPU second of the server:",
-    ]
-    lines += [
-        "",
-        "| case | ours | generator | peer | generator | ours, msg/CPU s | peer, msg/CPU s | ratio |",
-    ]
-    lines += ["|---|---:|---:|---:|---:|---:|---:|---:|"]
+    lines += ["", "CPU seconds per second of server, load generator and everything else on the machine,"]
+    lines += ["and messages per CPU second of the server:", ""]
+    headings = (
+        "ours | generator | others | peer | generator | others | ours, msg/CPU s | peer, msg/CPU s | ratio"
+    )
+    lines += [f"| case | {headings} |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
     lines += [cost_line(result) for result in comparison.results]
     for name, reason in comparison.failures.items():
         lines += ["", f"**{name} failed**: {' '.join(reason.split())}"]
@@ -170,6 +174,7 @@ def as_markdown(comparison: Comparison, facts: Facts) -> str:
 
 def cost_line(result: CaseResult) -> str:
     ours, peer = result.ours_cost, result.peer_cost
-    used = " | ".join(f"{value:.2f}" for value in (ours.server, ours.generator, peer.server, peer.generator))
+    values = (ours.server, ours.generator, ours.others, peer.server, peer.generator, peer.others)
+    used = " | ".join(f"{value:.2f}" for value in values)
     work = f"{number(ours.rate_per_cpu)} | {number(peer.rate_per_cpu)}"
     return f"| {result.case.name} | {used} | {work} | {ours.rate_per_cpu / peer.rate_per_cpu:.2f} |"

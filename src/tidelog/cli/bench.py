@@ -19,6 +19,8 @@ from tidelog.bench.run import calibrate, measure
 from tidelog.bench.server import serving
 
 PEER_NAME = "nats-server"
+# Of a processor: above this a person is told that the machine was not idle.
+BUSY = 0.1
 
 case_option = click.option(
     "--case",
@@ -130,6 +132,9 @@ def show(console: Console, comparison: Comparison, facts: report.Facts) -> None:
     for name, value in facts.lines():
         console.print(f"{name}: {value}", highlight=False)
     console.print(report.table(comparison))
+    if report.busiest(comparison) > BUSY:
+        taken = f"{report.busiest(comparison):.2f}"
+        console.print(f"Others took up to {taken} of a processor: measure again when the machine is idle.")
     for name, reason in comparison.failures.items():
         console.print(f"{name} failed: {reason}", style="bold red", markup=False, highlight=False)
 

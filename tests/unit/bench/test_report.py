@@ -17,7 +17,7 @@ def comparison() -> Comparison:
     p50 = Row("request p50", "request/reply, p50", "us", (30.0,), (40.0,), Goal(0.9, at_least=False))
     p99 = Row("request p99", "request/reply, p99", "us", (50.0,), (40.0,), Goal(1.0, at_least=False))
     result = CaseResult(
-        named(("request",))[0], (rate, p50, p99), Cost(0.5, 0.25, 400.0), Cost(1.5, 0.125, 100.0)
+        named(("request",))[0], (rate, p50, p99), Cost(0.5, 0.25, 0.0, 400.0), Cost(1.5, 0.125, 0.75, 100.0)
     )
     return Comparison(3, [result], {"tls": "Timeout: the server\ndid nothing"})
 
@@ -43,7 +43,8 @@ def test_markdown_says_what_where_and_whether_met() -> None:
         "| request p50 | request/reply, p50 | us | 30.0 | 40.0 | 0.75 | <= 0.9 | met |",
         "| 1.25 | <= 1 | missed |",
         "| request | msg/s | 100 .. 300 | 50.0 .. 400 |",
-        "| request | 0.50 | 0.25 | 1.50 | 0.12 | 400 | 100 | 4.00 |",
+        "| request | 0.50 | 0.25 | 0.00 | 1.50 | 0.12 | 0.75 | 400 | 100 | 4.00 |",
+        "- Others took up to 0.75 of a processor",
         "less is better",
         "**tls failed**: Timeout: the server did nothing",
     ):
