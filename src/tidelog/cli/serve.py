@@ -4,6 +4,7 @@ Everything here happens before the socket listens, so only light modules are imp
 file, and the socket. The event loop and the server come after.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -103,6 +104,8 @@ def main(arguments: Sequence[str]) -> int:
 
         open_log(options.log).fatal(error.message)
         return 1
+    # What is made until the server is ready stays: to look through it again and again would only cost time.
+    gc.disable()
     from tidelog.serve.process import run
 
     return run(invocation, options, client_socket)

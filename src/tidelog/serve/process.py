@@ -62,9 +62,9 @@ async def serve(invocation: Invocation, options: Options, client_socket: socket.
         server.answer_requests(program.reloader.reload)
         program.write_ports_file()
         program.handle_signals()
-        # What start-up made lives as long as the process: do not let the collector look at it again and again.
-        gc.collect()
+        # What start-up made lives as long as the process: the collector need never look at it.
         gc.freeze()
+        gc.enable()
         log.info("Server is ready")
         await server.stopped.wait()
     finally:
