@@ -79,7 +79,9 @@ cdef int fail_arguments(str verb, const char* argument, Py_ssize_t size) except 
 
 
 cdef int fail_control_line() except -1:
-    raise ProtocolError("maximum control line exceeded", "Maximum Control Line Exceeded")
+    raise ProtocolError(
+        "maximum control line exceeded", "Maximum Control Line Exceeded", "maximum control line exceeded"
+    )
 
 
 cdef inline const char* skip_blanks(Operations operations, const char* p, const char* end) except NULL:
