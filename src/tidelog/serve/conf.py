@@ -245,6 +245,8 @@ class Parser(Scanner):
         start = self.pos
         name = self.include_name()
         path = os.path.join(os.path.dirname(self.path), name)
+        if EOF in name:
+            raise self.wrong(f"error parsing include file '{name}', open {path}: invalid argument", start)
         if os.path.realpath(path) in self.including:
             raise self.wrong(f"include cycle at '{name}'", start)
         try:

@@ -20,6 +20,7 @@ How it works
 What it does not do: check subjects, know connections, or decide what an operation means.
 """
 
+from libc.stdint cimport uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
@@ -275,7 +276,8 @@ cdef Py_ssize_t parse_plain_publish(Operations operations, const char* data, Py_
     cdef const char* end = data + size
     cdef const char* p = data + 4
     cdef const char* word
-    cdef Py_ssize_t body_size = 0, used
+    cdef Py_ssize_t body_size, used
+    cdef uint64_t number = 0  # may wrap around: too many digits are refused below
     cdef Message message
     message.subject = p
     message.is_hinted = (
@@ -295,7 +297,7 @@ cdef Py_ssize_t parse_plain_publish(Operations operations, const char* data, Py_
     p += 1
     message.tail = word = p
     while p < end and 48 <= p[0] <= 57:
-        body_size = body_size * 10 + (p[0] - 48)
+        number = number * 10 + <uint64_t>(p[0] - 48)
         p += 1
     message.reply = NULL
     message.reply_size = 0
@@ -309,14 +311,15 @@ cdef Py_ssize_t parse_plain_publish(Operations operations, const char* data, Py_
         message.reply_size = p - word
         p += 1
         word = p
-        body_size = 0
+        number = 0
         while p < end and 48 <= p[0] <= 57:
-            body_size = body_size * 10 + (p[0] - 48)
+            number = number * 10 + <uint64_t>(p[0] - 48)
             p += 1
     if end - p < 2 or p[0] != 13 or p[1] != 10 or not 0 < p - word <= MAX_SIZE_DIGITS:
         return -1
     if p - message.subject > operations.max_control_line:
         return -1
+    body_size = <Py_ssize_t>number
     if 0 <= operations.max_payload < body_size:
         operations.on_oversize(body_size)
     p += 2

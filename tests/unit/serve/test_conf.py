@@ -157,6 +157,10 @@ def test_a_missing_include_is_refused_where_it_stands(tmp_path: Path) -> None:
         parse_file(str(tmp_path / "main.conf"), {})
 
 
+def test_an_include_that_no_file_can_be_named_is_refused_where_it_stands() -> None:
+    assert str(fault("\ninclude 'a\0b'\n")).endswith("open a\0b: invalid argument")
+
+
 def test_files_that_include_themselves_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.conf").write_text("include 'b.conf'\n")
     (tmp_path / "b.conf").write_text("include 'a.conf'\n")
