@@ -38,6 +38,7 @@ cdef extern from "<netinet/in.h>":
     int IPPROTO_TCP
 
 cdef extern from "<netinet/tcp.h>":
+    int TCP_CONGESTION
     int TCP_NODELAY
 
 cdef extern from "<sys/uio.h>":
@@ -94,10 +95,13 @@ cdef class Connection:
         self.recipient = session.recipient
         self.start_reading()
 
-    def set_nodelay(self) -> None:
-        """Small messages go at once."""
+    def tune(self, bint local) -> None:
+        """Small messages go at once; to the same machine nothing is paced (docs/decisions/0006)."""
         cdef int on = 1
         setsockopt(self.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on))
+        if local:
+            # Where the system does not know it, its own choice stands.
+            setsockopt(self.fd, IPPROTO_TCP, TCP_CONGESTION, b"reno", 4)
 
     # ---- reading ----
 

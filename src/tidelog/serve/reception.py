@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # The record type of a TLS handshake.
 TLS_FIRST_BYTE = 0x16
+LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 class Reception:
@@ -33,7 +34,7 @@ class Reception:
 
     def open(self, fd: int, host: str, port: int, transport: str = NATS) -> Connection:
         connection = Connection(self.server, self.loop, fd)
-        connection.set_nodelay()
+        connection.tune(host in LOOPBACK)
         session = self.server.broker.open_session(connection, host, port, transport=transport)
         self.server.connections.add(connection)
         connection.attach(session)
