@@ -4,8 +4,10 @@
     ├─ ProtocolError(text, reason)   the peer broke the wire rules; text goes into -ERR, the connection closes
     ├─ ConfigError(path, line, ...)  a configuration that cannot be used; says where and what to do
     │  └─ ConfigErrors(errors)        all that is wrong with one, a line each
-    ├─ ClientError                   what the synchronous client reports to its caller
-    │  ├─ NoResponders · Timeout · Disconnected · ServerError
+    ├─ StorageError                  what is stored cannot be read or written
+    │  └─ DiskFailed(operation, path, errno)
+    └─ ClientError                   what the synchronous client reports to its caller
+       └─ NoResponders · Timeout · Disconnected · ServerError
 
 Split only where a caller would act differently. Programmer errors are asserts; data from disk or network is checked.
 """
@@ -51,6 +53,20 @@ class ConfigErrors(ConfigError):
         super().__init__(first.message, first.path, first.line, first.column)
         self.args = ("\n".join(str(error) for error in errors),)
         self.errors = tuple(errors)
+
+
+class StorageError(TidelogError):
+    """What is stored cannot be read or written."""
+
+
+class DiskFailed(StorageError):
+    """The system refused a call on a file. `errno` is its reason."""
+
+    def __init__(self, operation: str, path: str, error: OSError) -> None:
+        super().__init__(f"{operation} {path}: {error.strerror or error}")
+        self.operation = operation
+        self.path = path
+        self.errno = error.errno
 
 
 class ClientError(TidelogError):

@@ -1,0 +1,68 @@
+"""What a store may ask of a disk: the contract that the real one, the one in memory and simulated ones keep.
+
+Promises
+  * Paths are relative to the disk's root, with `/` between names.
+  * `append` writes everything or raises; what it wrote is *written* (survives the end of the process). Only what a
+    `sync` that returned covers is *synced* (survives the end of the power). A new, renamed or removed name is synced by
+    `sync_directory` of the directory it is in.
+  * A failure is a `DiskFailed` that says what was tried, on which path, and the system's reason. After a failed `sync`
+    nobody knows what is on the disk: the caller must not try again and then promise anything.
+
+What it does not do: buffer, retry, know formats, or lock (one process owns a store; the store sees to that).
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file. Positions are bytes from its start."""
+
+    @property
+    def size(self) -> int: ...
+
+    def append(self, parts: Sequence[Bytes]) -> int:
+        """Write all parts behind the end, in one call where the system can; the position of the first byte."""
+
+    def read(self, pos: int, size: int) -> bytes:
+        """Up to `size` bytes from `pos`; fewer only at the end of the file."""
+
+    def write(self, pos: int, data: Bytes) -> None:
+        """Overwrite, within the file."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Return when everything written is on the medium."""
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A tree of files under one root."""
+
+    def create(self, path: str) -> File:
+        """A new, empty file; one that exists is an error."""
+
+    def open(self, path: str) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, directory: str) -> list[str]:
+        """The names in a directory, sorted."""
+
+    def make_directory(self, path: str) -> None:
+        """With all above it; one that exists is fine."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Replaces `new` at once, if there is one."""
+
+    def remove(self, path: str) -> None:
+        """A file, or an empty directory."""
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def free_size(self) -> int:
+        """Bytes that can still be written."""

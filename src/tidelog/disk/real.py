@@ -1,0 +1,121 @@
+"""The disk of the machine, through the system's calls and nothing between."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from tidelog.base.errors import DiskFailed
+from tidelog.disk.disk import Bytes
+
+# More parts than this go out in several calls; the system refuses more at once.
+PARTS_PER_WRITE = 1024
+
+Answer = TypeVar("Answer")
+
+
+def attempt(operation: str, path: str, call: Callable[[], Answer]) -> Answer:
+    try:
+        return call()
+    except OSError as error:
+        raise DiskFailed(operation, path, error) from error
+
+
+class RealFile:
+    def __init__(self, fd: int, path: str, size: int) -> None:
+        self.fd = fd
+        self.path = path
+        self.size = size
+
+    def append(self, parts: Sequence[Bytes]) -> int:
+        start_pos = self.size
+        waiting = [memoryview(part).cast("B") for part in parts if len(part)]
+        while waiting:
+            batch = waiting[:PARTS_PER_WRITE]
+            written = attempt("write", self.path, lambda batch=batch: os.pwritev(self.fd, batch, self.size))  # type: ignore[misc]
+            self.size += written
+            done = 0
+            while done < len(batch) and written >= len(batch[done]):
+                written -= len(batch[done])
+                done += 1
+            del waiting[:done]
+            if written:
+                waiting[0] = waiting[0][written:]
+        return start_pos
+
+    def read(self, pos: int, size: int) -> bytes:
+        parts = []
+        while size > 0:
+            part = attempt("read", self.path, lambda pos=pos, size=size: os.pread(self.fd, size, pos))  # type: ignore[misc]
+            if not part:
+                break
+            parts.append(part)
+            pos += len(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def write(self, pos: int, data: Bytes) -> None:
+        assert pos + len(data) <= self.size, "write() stays within the file"
+        view = memoryview(data).cast("B")
+        while view:
+            done = attempt("write", self.path, lambda view=view, pos=pos: os.pwrite(self.fd, view, pos))  # type: ignore[misc]
+            view, pos = view[done:], pos + done
+
+    def truncate(self, size: int) -> None:
+        attempt("truncate", self.path, lambda: os.ftruncate(self.fd, size))
+        self.size = size
+
+    def sync(self) -> None:
+        attempt("fdatasync", self.path, lambda: os.fdatasync(self.fd))
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class RealDisk:
+    """A directory, which is made if it is missing."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        attempt("mkdir", self.root, lambda: os.makedirs(self.root, exist_ok=True))
+
+    def create(self, path: str) -> RealFile:
+        return self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+    def open(self, path: str) -> RealFile:
+        return self._open(path, os.O_RDWR)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._at(path))
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(attempt("list", directory, lambda: os.listdir(self._at(directory))))
+
+    def make_directory(self, path: str) -> None:
+        attempt("mkdir", path, lambda: os.makedirs(self._at(path), exist_ok=True))
+
+    def rename(self, old: str, new: str) -> None:
+        attempt("rename", old, lambda: os.replace(self._at(old), self._at(new)))
+
+    def remove(self, path: str) -> None:
+        full = self._at(path)
+        attempt("remove", path, lambda: os.rmdir(full) if os.path.isdir(full) else os.unlink(full))
+
+    def sync_directory(self, path: str) -> None:
+        fd = attempt("open", path, lambda: os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY))
+        try:
+            attempt("fsync", path, lambda: os.fsync(fd))
+        finally:
+            os.close(fd)
+
+    def free_size(self) -> int:
+        stat = attempt("statvfs", self.root, lambda: os.statvfs(self.root))
+        return stat.f_bavail * stat.f_frsize
+
+    def _open(self, path: str, flags: int) -> RealFile:
+        fd = attempt("open", path, lambda: os.open(self._at(path), flags | os.O_CLOEXEC, 0o640))
+        return RealFile(fd, path, os.fstat(fd).st_size)
+
+    def _at(self, path: str) -> str:
+        full = os.path.normpath(os.path.join(self.root, path))
+        assert full == self.root or full.startswith(self.root + os.sep), "paths stay below the root"
+        return full

@@ -1,0 +1,114 @@
+"""The contract of `tidelog.disk`, kept by every disk there is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tidelog.base.errors import DiskFailed
+from tidelog.disk import real
+from tidelog.disk.disk import Disk
+from tidelog.disk.memory import MemoryDisk
+from tidelog.disk.real import RealDisk
+
+
+@pytest.fixture(params=["real", "memory"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+    return RealDisk(str(tmp_path / "store")) if request.param == "real" else MemoryDisk()
+
+
+def test_what_is_appended_is_read_back_where_append_said(disk: Disk) -> None:
+    file = disk.create("a")
+    assert file.append([b"one", b"", bytearray(b"two")]) == 0
+    assert file.append([memoryview(b"three")]) == 6
+    assert file.size == 11
+    assert file.read(0, 100) == b"onetwothree"
+    assert file.read(3, 3) == b"two"
+    assert file.read(11, 5) == b""
+    file.sync()
+    file.close()
+    again = disk.open("a")
+    assert (again.size, again.read(6, 5)) == (11, b"three")
+    again.close()
+
+
+def test_more_parts_than_one_call_takes(disk: Disk) -> None:
+    file = disk.create("a")
+    parts = [b"%05d" % number for number in range(real.PARTS_PER_WRITE * 2 + 1)]
+    file.append(parts)
+    assert file.read(0, file.size) == b"".join(parts)
+    file.close()
+
+
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = RealDisk(str(tmp_path)).create("a")
+    write = os.pwritev
+
+    def reluctant(fd: int, parts: list[memoryview], pos: int) -> int:
+        return write(fd, [parts[0][:2]], pos)
+
+    monkeypatch.setattr(os, "pwritev", reluctant)
+    file.append([b"hello", b"", b"x", b"world"])
+    assert file.read(0, 100) == b"helloxworld"
+    file.close()
+
+
+def test_overwrite_and_truncate(disk: Disk) -> None:
+    file = disk.create("a")
+    file.append([b"0123456789"])
+    file.write(2, b"ab")
+    assert file.read(0, 10) == b"01ab456789"
+    file.truncate(4)
+    assert (file.size, file.read(0, 10)) == (4, b"01ab")
+    file.truncate(6)
+    assert file.read(0, 10) == b"01ab\0\0"
+    assert file.append([b"x"]) == 6
+    file.close()
+
+
+def test_names(disk: Disk) -> None:
+    disk.make_directory("streams/a")
+    disk.make_directory("streams/a")
+    disk.create("streams/a/2").close()
+    disk.create("streams/a/1").close()
+    assert disk.list("streams/a") == ["1", "2"]
+    assert disk.list("streams") == ["a"]
+    disk.rename("streams/a/1", "streams/a/2")
+    assert disk.list("streams/a") == ["2"]
+    disk.sync_directory("streams/a")
+    assert disk.exists("streams/a/2")
+    assert not disk.exists("streams/a/1")
+    disk.remove("streams/a/2")
+    disk.remove("streams/a")
+    assert disk.list("streams") == []
+    assert disk.free_size() > 0
+
+
+@pytest.mark.parametrize(
+    "operation", ["open", "create", "create_below_nothing", "remove", "rename", "remove_full", "list"]
+)
+def test_a_failure_says_what_and_where(disk: Disk, operation: str) -> None:
+    disk.make_directory("d")
+    disk.create("d/there").close()
+    calls = {
+        "open": lambda: disk.open("d/missing"),
+        "create": lambda: disk.create("d/there"),
+        "create_below_nothing": lambda: disk.create("no/where"),
+        "remove": lambda: disk.remove("d/missing"),
+        "rename": lambda: disk.rename("d/missing", "d/x"),
+        "remove_full": lambda: disk.remove("d"),
+        "list": lambda: disk.list("missing"),
+    }
+    with pytest.raises(DiskFailed) as caught:
+        calls[operation]()
+    assert caught.value.path in str(caught.value)
+    assert caught.value.errno
+    assert caught.value.operation
+
+
+def test_a_removed_file_stays_readable_while_it_is_open(disk: Disk) -> None:
+    file = disk.create("a")
+    file.append([b"still here"])
+    disk.remove("a")
+    assert file.read(0, 10) == b"still here"
+    file.close()
