@@ -3,9 +3,9 @@
 KIB = 1024
 MIB = 1024 * 1024
 
-# One recv() at most. Large enough that a 16-byte flood costs one system call per ~8,000 messages, small
+# One recv() at most. Large enough that a 16-byte flood costs one system call per ~8,500 messages, small
 # enough that input and output of a burst stay in the second-level cache together (docs/benchmarks).
-READ_BURST_SIZE = 128 * KIB
+READ_BURST_SIZE = 256 * KIB
 
 # A message that does not fit in what a burst left over is collected in a buffer of its own size; smaller
 # rests are moved to the front of the shared buffer.
