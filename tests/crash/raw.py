@@ -39,8 +39,10 @@ class Raw:
         self.socket.sendall(data)
 
     def line(self) -> bytes:
-        """The next line; empty at the end of the connection."""
-        return self.lines.readline()
+        """The next line that is no PING; empty at the end of the connection."""
+        while (line := self.lines.readline()) == b"PING\r\n":
+            pass
+        return line
 
     def info(self) -> dict[str, Any]:
         line = self.line()

@@ -23,8 +23,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """TLS for clients, and a plain websocket."""
     cert, key = certificate.issue().write(tmp_path_factory.mktemp("tls"), "server")
     config = f"""
-        tls {{ cert_file: "{cert}", key_file: "{key}", timeout: 0.4 }}
-        websocket {{ host: 127.0.0.1, port: -1, no_tls: true, handshake_timeout: "400ms" }}
+        tls {{ cert_file: "{cert}", key_file: "{key}", timeout: 0.8 }}
+        websocket {{ host: 127.0.0.1, port: -1, no_tls: true, handshake_timeout: "800ms" }}
         max_payload: 65536
         debug: true
     """

@@ -115,7 +115,7 @@ def test_many_subscriptions_and_sudden_ends_leave_nothing(start: StartServer) ->
 
 def test_who_says_nothing_is_shown_the_door(start: StartServer) -> None:
     server = start(
-        config="authorization { user: a, password: secret-a, timeout: 0.3 }\ndebug: true",
+        config="authorization { user: a, password: secret-a, timeout: 0.8 }\ndebug: true",
     )
     log = LogTail(server)
     with (
@@ -133,7 +133,7 @@ def test_who_says_nothing_is_shown_the_door(start: StartServer) -> None:
 
 
 def test_who_answers_no_ping_is_stale(start: StartServer) -> None:
-    server = start(config="ping_interval: '100ms'\nping_max: 2\ndebug: true")
+    server = start(config="ping_interval: '400ms'\nping_max: 2\ndebug: true")
     log = LogTail(server)
     with Bystander(server), Raw(server.port) as silent:
         silent.info()

@@ -6,6 +6,7 @@ file, and the socket. The event loop and the server come after.
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -97,6 +98,8 @@ def main(arguments: Sequence[str]) -> int:
     except ConfigError as error:
         print(f"nats-server: {error}", file=sys.stderr)
         return 1
+    # Whoever can connect may send these, and they would end a process that does not handle them yet.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2))
     try:
         client_socket = bind(options.host, options.port)
     except ConfigError as error:

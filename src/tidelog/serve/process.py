@@ -57,11 +57,12 @@ async def serve(invocation: Invocation, options: Options, client_socket: socket.
     greet_operator(server, options, log)
     program = Program(server, invocation, log)
     try:
-        program.write_pid_file()
         await server.start()
         server.answer_requests(program.reloader.reload)
-        program.write_ports_file()
         program.handle_signals()
+        # Whoever reads these files may send signals.
+        program.write_pid_file()
+        program.write_ports_file()
         # What start-up made lives as long as the process: the collector need never look at it.
         gc.freeze()
         gc.enable()
@@ -99,6 +100,8 @@ class Program:
     def handle_signals(self) -> None:
         for number in SIGNAL_WORDS:
             self.server.loop.add_signal_handler(number, self.trapped, number)
+        # What has come since the socket listens (cli.serve) is handled now.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNAL_WORDS)
 
     def trapped(self, number: signal.Signals) -> None:
         self.log.info(f'Trapped "{SIGNAL_WORDS[number]}" signal')
