@@ -59,6 +59,7 @@ def test_a_record_read_in_part_is_not_waited_for(
     context.load_cert_chain(*issue().write(tmp_path, "server"))
     record = b"x" * 15_000
     count = READ_BURST_SIZE // len(record) + 1
+    pair[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * READ_BURST_SIZE)  # room for all of them
     accepted: list[ssl.SSLSocket] = []
     sent = threading.Event()
 
