@@ -165,3 +165,16 @@ cdef class Outbox:
             block = block.next
         self.consume(self.size)
         return parts
+
+    def take_some(self, Py_ssize_t most, int blocks) -> bytes:
+        """For tests: the first `most` bytes out of `blocks` (at most 8) blocks, as a socket would take them."""
+        cdef iovec vector[8]
+        cdef Py_ssize_t step
+        cdef int i, count = self.gather(vector, min(blocks, 8))
+        part = b""
+        for i in range(count):
+            step = min(most, <Py_ssize_t>vector[i].iov_len)
+            part += (<char*>vector[i].iov_base)[:step]
+            most -= step
+        self.consume(len(part))
+        return part
