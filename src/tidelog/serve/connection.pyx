@@ -143,6 +143,8 @@ cdef class Connection:
                 return 0
             self.peer_gone("Client Closed" if got == 0 else "Read Error")
             return 0
+        # Also the part of a large message is a sign of life.
+        self.session.last_in_ns = self.server.monotonic_ns()
         if self.filter is not None or self.on_first_bytes is not None:
             self.readable_through_filter(place[:got])
             return 0
@@ -161,7 +163,6 @@ cdef class Connection:
     cdef int pump(self, const char* data, Py_ssize_t size) except -1:
         """Let the session read; keep what it could not use yet. `data` is not `carry`."""
         cdef Py_ssize_t used = self.session.feed(data, size)
-        self.session.last_in_ns = self.server.monotonic_ns()
         if used < size and not self.ending and not self.closed:
             self.keep(data + used, size - used, self.session.need)
         elif self.carry_capacity:

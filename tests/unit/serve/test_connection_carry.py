@@ -41,6 +41,7 @@ class Wire:
             connection_closed=lambda _: None,
         )
         self.connection = Connection(server, self.loop, near.detach())
+        self.clock = house.clock
         self.session = house.broker.open_session(self.connection, "h", 1)
         self.connection.attach(self.session)
 
@@ -59,7 +60,7 @@ class Wire:
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
-    wire = Wire(House(with_limits(max_control_line=1_000_000)))
+    wire = Wire(House(with_limits(max_control_line=8_000_000, max_payload=8_000_000)))
     yield wire
     wire.close()
 
@@ -83,3 +84,10 @@ def test_a_payload_of_any_allowed_size_comes_through(wire: Wire, size: int) -> N
     assert wire.gone == []
     said = b"".join(wire.session.recipient.outbox.take())
     assert said == b"MSG a 1 %d\r\n%s\r\nMSG a 1 0\r\n\r\n" % (len(body), body)
+
+
+def test_each_part_of_a_large_payload_is_a_sign_of_life(wire: Wire) -> None:
+    wire.send(b'CONNECT {"verbose":false}\r\nPUB a 500000\r\n' + b"x" * 200_000)
+    wire.clock.advance(seconds=60)
+    wire.send(b"x")
+    assert wire.session.last_in_ns == wire.clock.monotonic_ns()
