@@ -45,6 +45,13 @@ def with_cookies(connect: Connect, cookies: Cookies) -> Connect:
     )
 
 
+def is_same_secret(login: User | None, user: User | None) -> bool:
+    """Whether who came in as `login` has thereby shown the secret of `user`."""
+    return (
+        login is not None and user is not None and (login.name, login.password) == (user.name, user.password)
+    )
+
+
 class Admission:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -107,6 +114,8 @@ class Admission:
         if not authenticator.required:
             return
         session.awaiting_connect = True
+        if session.auth_timer is not None:
+            session.auth_timer.cancel()
         broker = self.broker
         due_ns = broker.clock.monotonic_ns() + authenticator.timeout_ns
         session.auth_timer = broker.timers.at(due_ns, lambda: self.time_out(session))
@@ -139,22 +148,34 @@ class Admission:
         if session.auth_timer is not None:
             session.auth_timer.cancel()
         session.connect = connect
-        suspended = self.judge(session, lambda verdict: self.conclude(session, verdict, silent))
-        if suspended:
+
+        def conclude(verdict: Accepted | Refused) -> None:
+            self.conclude(session, verdict, silent)
+            if session.suspended:
+                session.resume()
+
+        if self.judge(session, conclude):
             session.suspend()
 
-    def judge(self, session: Session, conclude: Callable[[Accepted | Refused], None]) -> bool:
-        """Hold what a session brings against the settings; True when the answer comes later."""
-        authenticator = self.authenticator(session)
+    def judge(
+        self, session: Session, conclude: Callable[[Accepted | Refused], None], *, again: bool = False
+    ) -> bool:
+        """Hold what a session brings against the settings; True when the answer comes later.
+
+        `again`: it has come in with it before, so a hash that is still the same need not be compared anew.
+        """
+        authenticator, connect = self.authenticator(session), session.connect
         verdict = authenticator.check(
             Attempt(
-                connect=session.connect,
+                connect=connect,
                 nonce=session.nonce or b"",
                 connection_type=WEBSOCKET_TYPE if session.transport == WEBSOCKET else STANDARD_TYPE,
                 certificate=session.certificate,
                 host=session.host,
             )
         )
+        if isinstance(verdict, Deferred) and again and is_same_secret(session.login, verdict.accepted.user):
+            verdict = verdict.accepted
         if not isinstance(verdict, Deferred):
             conclude(verdict)
             return False
@@ -164,15 +185,13 @@ class Admission:
         def decided(good: bool) -> None:
             nonlocal answered
             answered = True
-            if session.closed:
+            if session.closed or session.connect is not connect:
                 return
             if self.authenticator(session) is not authenticator:
                 # The settings have changed meanwhile: the question must be asked anew.
-                if not self.judge(session, conclude):
-                    session.resume()
+                self.judge(session, conclude)
                 return
             conclude(accepted if good else refused)
-            session.resume()
 
         self.broker.elsewhere(verdict.job, decided)
         return not answered
@@ -279,7 +298,9 @@ class Admission:
         if self.is_removed(session.login):
             self.broker.close(session, "Credentials Revoked")
             return
-        self.judge(session, lambda verdict: self.review_verdict(session, verdict))
+        # Who has sent another CONNECT is about to be judged by the new settings anyway.
+        if not session.suspended:
+            self.judge(session, lambda verdict: self.review_verdict(session, verdict), again=True)
 
     def is_removed(self, login: User | None) -> bool:
         """Whether this user is not among those of the settings any more."""

@@ -169,6 +169,8 @@ class Broker:
         account = self.account_table[GLOBAL_ACCOUNT]
         session.bind(account, account.interest, None, "")
         account.enter(session)
+        # From the first byte on, whatever the transport may let through before `begin`.
+        session.awaiting_connect = self.admission.authenticator(session).required
         self.open_sessions[session.cid] = session
         if self.log.trace_on:
             session.set_tracing(True)

@@ -222,7 +222,8 @@ cdef class Connection:
         except FilterError as error:
             failure = error
             parts = error.parts
-        if failure is None and self.on_established is not None and self.filter.established:
+        if self.on_established is not None and self.filter.established:
+            # Even if the stream ends with it: what came between must meet a session that asks who is there.
             hook, self.on_established = self.on_established, None
             self.flush()
             hook()

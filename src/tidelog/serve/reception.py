@@ -68,7 +68,7 @@ class ClientReception(Reception):
             self.start_tls(connection, tls)
         elif options.allow_non_tls:
             broker.greet(session)
-            connection.on_first_bytes = lambda byte: self.sniffed(connection, tls, byte)
+            self.await_choice(connection, tls, options.tls.timeout_s)
         else:
             broker.greet(session)
             connection.flush()
@@ -95,11 +95,24 @@ class ClientReception(Reception):
 
         connection.on_first_bytes = first
 
-    def sniffed(self, connection: Connection, tls: TlsContext, byte: int) -> None:
-        if byte == TLS_FIRST_BYTE:
-            self.start_tls(connection, tls)
-        else:
-            self.server.broker.begin(connection.session)
+    def await_choice(self, connection: Connection, tls: TlsContext, time_s: float) -> None:
+        """`allow_non_tls`: the first byte decides. Who says nothing for the time of a handshake is plain."""
+
+        def waited() -> None:
+            if not connection.closed and connection.on_first_bytes is not None:
+                connection.on_first_bytes = None
+                self.server.broker.begin(connection.session)
+
+        timer = self.loop.call_later(time_s, waited)
+
+        def first(byte: int) -> None:
+            timer.cancel()
+            if byte == TLS_FIRST_BYTE:
+                self.start_tls(connection, tls)
+            else:
+                self.server.broker.begin(connection.session)
+
+        connection.on_first_bytes = first
 
     def start_tls(self, connection: Connection, tls: TlsContext) -> None:
         from tidelog.serve.tls import TlsFilter
