@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.subject.interest import Callback, Interest, Subscription, tokens_of
+from tidelog.subject.interest import Interest, Subscriber, Subscription, tokens_of
 from tidelog.subject.pattern import matches
 
 TOKEN = st.sampled_from([b"a", b"b", b"ab", b"*", b"a*", b">b"])
@@ -20,7 +20,7 @@ STEP = st.one_of(
     st.tuples(st.just("ask"), LITERAL, st.none()),
     st.tuples(st.just("invalidate"), st.none(), st.none()),
 )
-NOBODY = Callback(lambda *_: None)
+NOBODY = Subscriber()
 
 
 def expected(

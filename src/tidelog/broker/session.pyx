@@ -84,8 +84,6 @@ cdef class Session(Operations):
             self.broker.pong_received(self)
         elif verb == VERB_CONNECT:
             self.broker.connect_received(self, argument[:size])
-        elif verb == VERB_ERR:
-            raise ProtocolError("", "Protocol Violation", f"client error: {argument[:size]!r}")
         elif verb == VERB_INFO and not is_json_object(argument[:size]):
             raise ProtocolError("", "Protocol Violation", "INFO without a document")
         elif verb == VERB_ERR:
