@@ -100,9 +100,11 @@ def run_unit(
     """Run one unit to its end or its deadline; the text it printed, and whether it ended by itself."""
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out,
-        tempfile.NamedTemporaryFile() as hosts,
+        tempfile.TemporaryDirectory() as scratch,
     ):
-        words = isolated(command, hosts.name) if can_isolate() else command
+        words = isolated(command, f"{scratch}/hosts") if can_isolate() else command
+        # In a namespace, process numbers come again; a ports file that an earlier server left must not.
+        env = env | {"TMPDIR": scratch}
         process = subprocess.Popen(
             words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
