@@ -47,6 +47,10 @@ OUTBOX_BLOCKS_KEPT = 64
 CONGESTED_SIZE = 1 * MIB
 PRODUCER_PAUSE_NS = 2_000_000
 
+# What a filter (TLS, websocket) turns into records or frames at once. A consumer that was stuck may have far more
+# waiting: all of it at once would hold everybody up, and what a filter has taken no longer counts as pending.
+FILTER_SEND_SIZE = 1 * MIB
+
 # Compiled routes kept per account, and the targets in all of them together (about 96 bytes each).
 ROUTE_CACHE_ENTRIES = 65_536
 ROUTE_CACHE_TARGETS = 1_000_000

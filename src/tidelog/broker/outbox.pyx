@@ -155,15 +155,17 @@ cdef class Outbox:
     def write(self, bytes data) -> None:
         self.append(data, len(data))
 
-    def take(self) -> list[bytes]:
-        """Everything that waits, one `bytes` per block; the outbox is empty afterwards."""
+    def take(self, Py_ssize_t least=-1) -> list[bytes]:
+        """What waits, one `bytes` per block, oldest first: as many as make up `least` bytes; < 0: all of them."""
         cdef list parts = []
         cdef Block* block = self.head
-        while block != NULL:
+        cdef Py_ssize_t size = 0
+        while block != NULL and (least < 0 or size < least):
             if block.end > block.start:
                 parts.append((bytes_of(block) + block.start)[:block.end - block.start])
+                size += block.end - block.start
             block = block.next
-        self.consume(self.size)
+        self.consume(size)
         return parts
 
     def take_some(self, Py_ssize_t most, int blocks) -> bytes:

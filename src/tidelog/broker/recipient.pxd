@@ -34,7 +34,7 @@ cdef class Recipient(Subscriber):
     cdef readonly int64_t out_bytes
     cdef public object ledger        # replies that may be published, under allow_responses; None: no such rule
     cdef public Recipient congested_by   # as a publisher: whose outbox it has filled beyond what is good
-    cdef public list held_back       # connections that wait for this outbox to shrink
+    cdef public dict held_back       # keys: connections that wait for this outbox to shrink
 
     cdef int send(self, const char* data, Py_ssize_t size) except -1
     cdef int mark(self) except -1

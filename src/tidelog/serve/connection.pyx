@@ -49,6 +49,7 @@ cdef enum:
 
 cdef Py_ssize_t BURST = limits.READ_BURST_SIZE
 cdef Py_ssize_t IN_PLACE = limits.CARRY_IN_PLACE_SIZE
+cdef Py_ssize_t FILTER_SEND = limits.FILTER_SEND_SIZE
 cdef Py_ssize_t CONGESTED = limits.CONGESTED_SIZE
 cdef double PAUSE_S = limits.PRODUCER_PAUSE_NS / 1e9
 cdef char* shared = <char*>malloc(IN_PLACE + BURST)
@@ -69,6 +70,7 @@ cdef class Connection:
     cdef public object on_established   # called once, when the filter is ready
     cdef public object on_first_bytes   # called with the first byte
     cdef list wire               # filtered bytes that the socket has not taken yet
+    cdef Py_ssize_t wire_size
     cdef char* carry
     cdef Py_ssize_t carry_size
     cdef Py_ssize_t carry_capacity
@@ -78,6 +80,7 @@ cdef class Connection:
     cdef bint ending             # the session is over; only last words are written
     cdef readonly bint closed
     cdef bint held
+    cdef Recipient held_by
     cdef object deadline         # timer of a blocked write
     cdef Py_ssize_t written      # ever, to see progress
     cdef Py_ssize_t written_then
@@ -126,9 +129,13 @@ cdef class Connection:
         """Receive once, and let the session read what came."""
         cdef Py_ssize_t got, room
         cdef char* place
+        cdef bint through = self.filter is not None or self.on_first_bytes is not None
         if self.closed or self.ending:
             return 0
-        if self.carry_capacity > IN_PLACE:
+        if through:
+            place = shared
+            room = BURST
+        elif self.carry_capacity > IN_PLACE:
             # The rest of a large message goes straight to its place.
             place = self.carry + self.carry_size
             room = self.carry_capacity - self.carry_size
@@ -145,7 +152,7 @@ cdef class Connection:
             return 0
         # Also the part of a large message is a sign of life.
         self.session.last_in_ns = self.server.monotonic_ns()
-        if self.filter is not None or self.on_first_bytes is not None:
+        if through:
             self.readable_through_filter(place[:got])
             return 0
         if self.carry_capacity > IN_PLACE:
@@ -234,6 +241,10 @@ cdef class Connection:
         if failure is not None:
             self.server.filter_failed(self, failure)
             return
+        if self.writing and self.take_filtered() and self.wire_size > self.recipient.max_pending:
+            # It makes the filter answer, and does not read the answers.
+            self.recipient.owner.slow_consumer()
+            return
         self.flush()
         if self.recipient.congested_by is not None:
             self.hold()
@@ -257,19 +268,26 @@ cdef class Connection:
 
     def resume(self) -> None:
         """Read on: a decision has fallen, or a pause is over."""
-        if self.closed or self.ending:
-            return
+        try:
+            self.read_on()
+        except Exception as error:
+            self.server.connection_failed(self, error)
+
+    cdef int read_on(self) except -1:
         self.held = False
-        if self.session.suspended:
-            return
+        self.stop_waiting()
+        if self.closed or self.ending or self.session.suspended:
+            return 0
         if self.carry_size and (self.carry_open or self.carry_size == self.carry_capacity):
             self.pump_carry()
             if self.closed or self.ending or self.session.suspended:
-                return
+                return 0
             if self.recipient.congested_by is not None:
                 self.hold()
-                return
+                if self.held:
+                    return 0
         self.start_reading()
+        return 0
 
     cdef int hold(self) except -1:
         """Pause: what this client has published waits unsent in somebody's outbox, and it is much."""
@@ -281,9 +299,18 @@ cdef class Connection:
         self.session.stalls += 1
         self.stop_reading()
         if other.held_back is None:
-            other.held_back = []
-        other.held_back.append(self)
+            other.held_back = {}
+        other.held_back[self] = None
+        self.held_by = other
         self.loop.call_later(PAUSE_S, self.release)
+        return 0
+
+    cdef int stop_waiting(self) except -1:
+        """Be in nobody's `held_back` any more."""
+        cdef Recipient other = self.held_by
+        self.held_by = None
+        if other is not None and other.held_back is not None:
+            other.held_back.pop(self, None)
         return 0
 
     def release(self) -> None:
@@ -329,12 +356,26 @@ cdef class Connection:
         while not self.closed:
             if not self.wire:
                 if self.on_established is None and self.recipient.outbox.size:
-                    self.filter.send(self.recipient.outbox.take())
-                self.wire = self.filter.take()
-                if not self.wire:
+                    self.filter.send(self.recipient.outbox.take(FILTER_SEND))
+                if not self.take_filtered():
                     return
             if not self.write_wire():
                 return
+
+    cdef bint take_filtered(self) except -1:
+        """Let the filter's bytes join those that wait for the socket; tells whether there are any."""
+        cdef list parts = self.filter.take()
+        cdef bytes part
+        if not parts:
+            return False
+        for part in parts:
+            self.wire_size += PyBytes_GET_SIZE(part)
+        if self.wire:
+            # Its own answers come in many small pieces.
+            self.wire.append(b"".join(parts))
+        else:
+            self.wire = parts
+        return True
 
     cdef bint write_wire(self) except -1:
         """Write `wire`; False when the socket takes no more."""
@@ -356,11 +397,12 @@ cdef class Connection:
                 if c_errno == EAGAIN:
                     self.wait_writable()
                 else:
-                    self.wire = None
+                    self.drop_wire()
                     self.recipient.outbox.clear()
                     self.peer_gone("Write Error")
                 return False
             self.written += taken
+            self.wire_size -= taken
             count = 0
             while taken:
                 part = self.wire[count]
@@ -372,6 +414,10 @@ cdef class Connection:
                 count += 1
             del self.wire[:count]
         return True
+
+    cdef void drop_wire(self) noexcept:
+        self.wire = None
+        self.wire_size = 0
 
     def wait_writable(self) -> None:
         if not self.writing:
@@ -388,7 +434,14 @@ cdef class Connection:
 
     def writable(self) -> None:
         self.stop_writing()
-        self.flush()
+        self.flush_alone()
+
+    def flush_alone(self) -> None:
+        """`flush` whose failure is this connection's end, and nobody else's."""
+        try:
+            self.flush()
+        except Exception as error:
+            self.server.connection_failed(self, error)
 
     def check_deadline(self) -> None:
         """A blocked write must make progress within the deadline."""
@@ -426,11 +479,10 @@ cdef class Connection:
             return
         if self.filter is not None:
             # Last words first, then the filter's own good-bye.
-            self.wire = self.wire or []
             if self.on_established is None and self.recipient.outbox.size:
                 self.filter.send(self.recipient.outbox.take())
             self.filter.close(self.session.reason)
-            self.wire.extend(self.filter.take())
+            self.take_filtered()
         if not self.closed:
             self.loop.call_later(LAST_WORDS_S, self.close)
             self.flush()
@@ -444,9 +496,10 @@ cdef class Connection:
         os.close(self.fd)
         self.drop_carry()
         self.recipient.outbox.clear()
-        self.wire = None
+        self.drop_wire()
         self.filter = None
         self.on_established = self.on_first_bytes = None
+        self.stop_waiting()
         if self.recipient.held_back is not None:
             waiting, self.recipient.held_back = self.recipient.held_back, None
             for connection in waiting:

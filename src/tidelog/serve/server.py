@@ -253,7 +253,7 @@ class Server:
     def flush_all(self) -> None:
         """Write every outbox that has something new, each in one call."""
         for recipient in self.broker.flushes.take():
-            recipient.connection.flush()
+            recipient.connection.flush_alone()
 
     def arm_timer(self) -> None:
         """Wake up when the broker's next timer is due."""
@@ -267,8 +267,11 @@ class Server:
 
     def run_timers(self) -> None:
         self.timer = None
-        self.broker.timers.run(self.clock.monotonic_ns())
-        self.arm_timer()
+        try:
+            self.broker.timers.run(self.clock.monotonic_ns())
+        finally:
+            # Whatever one of them does, the others have their time.
+            self.arm_timer()
 
     def run_elsewhere(self, job: Callable[[], bool], done: Callable[[bool], None]) -> None:
         """A slow check in a thread; its answer back on the loop."""

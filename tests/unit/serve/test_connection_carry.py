@@ -13,16 +13,27 @@ from unit.broker.house import House, with_limits
 
 
 class Loop:
-    """Reads when told to."""
+    """Reads and writes when told to."""
 
     def __init__(self) -> None:
         self.readers: dict[int, Callable[[], None]] = {}
+        self.writers: dict[int, Callable[[], None]] = {}
 
     def add_reader(self, fd: int, callback: Callable[[], None]) -> None:
         self.readers[fd] = callback
 
     def remove_reader(self, fd: int) -> None:
         del self.readers[fd]
+
+    def add_writer(self, fd: int, callback: Callable[[], None]) -> None:
+        self.writers[fd] = callback
+
+    def remove_writer(self, fd: int) -> None:
+        del self.writers[fd]
+
+    def write(self) -> None:
+        for callback in list(self.writers.values()):
+            callback()
 
     def call_later(self, *_: Any) -> Any:
         return SimpleNamespace(cancel=lambda: None)
@@ -35,10 +46,14 @@ class Wire:
             end.setblocking(False)
         self.loop = Loop()
         self.gone: list[str] = []
+        self.failed: list[str] = []
+        self.house = house
         server: Any = SimpleNamespace(
             monotonic_ns=house.clock.monotonic_ns,
             peer_gone=lambda _, reason: self.gone.append(reason),
             connection_closed=lambda _: None,
+            connection_failed=lambda _, error: self.failed.append(type(error).__name__),
+            write_deadline_s=10.0,
         )
         self.connection = Connection(server, self.loop, near.detach())
         self.clock = house.clock

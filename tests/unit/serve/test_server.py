@@ -85,3 +85,43 @@ def test_a_check_that_fails_is_a_no() -> None:
         assert await answers.get() is True
 
     with_server(work)
+
+
+def test_a_fault_while_one_outbox_is_written_keeps_nothing_from_the_others() -> None:
+    class Broken:
+        established = True
+
+        def take(self) -> list[bytes]:
+            raise RuntimeError("a fault")
+
+    async def work(server: Server, _: Lines) -> None:
+        streams = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
+        for reader, _writer in streams:
+            await reader.readline()
+        by_cid = {connection.session.cid: connection for connection in server.connections}
+        by_cid[min(by_cid)].set_filter(Broken())  # type: ignore[arg-type]
+        for cid in sorted(by_cid):
+            by_cid[cid].session.say(b"PING\r\n")
+        assert await streams[1][0].readline() == b"PING\r\n"
+        assert await streams[0][0].read() == b""
+        for _reader, writer in streams:
+            writer.close()
+
+    with_server(work)
+
+
+def test_a_timer_that_fails_stops_no_other() -> None:
+    async def work(server: Server, _: Lines) -> None:
+        ran = asyncio.Event()
+        now_ns = server.clock.monotonic_ns()
+        complaints: list[object] = []
+        server.loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+        server.broker.timers.at(now_ns, fail)
+        server.broker.timers.at(now_ns, ran.set)
+        await ran.wait()
+        assert len(complaints) == 1
+
+    def fail() -> None:
+        raise RuntimeError("a fault")
+
+    with_server(work)
