@@ -1,12 +1,13 @@
 """Requests and actions over NATS, asked of both servers in the same way."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tidelog.base.errors import ClientError, NoResponders
+from tidelog.base.errors import ClientError, NoResponders, Timeout
 from tidelog.client import connect
 from tidelog.client.connection import Connection
 from tidelog.testing.peer import ServerProcess, nats_server_path, tidelog_argv
@@ -60,6 +61,42 @@ def test_a_client_is_kicked(server: ServerProcess) -> None:
 def ping_forever(client: Connection) -> None:
     for _ in range(1000):
         client.flush(1.0)
+
+
+@pytest.mark.parametrize("headers", [{"A": "b"}, {"Nats-Trace-Only": "true"}, {"Nats-Trace-Only": "no"}])
+def test_a_traced_message_tells_where_it_went(peer_argv: list[str], headers: dict[str, str]) -> None:
+    assert traced(tidelog_argv(), headers) == traced(peer_argv, headers)
+
+
+def traced(argv: list[str], headers: dict[str, str]) -> list[Any]:
+    """Reports and deliveries of messages to two subscriptions, to nobody, and with a destination that cannot be."""
+    with ServerProcess(argv) as server, connect(server.url, name="tester") as client:
+        reports, plain = client.subscribe("reports"), client.subscribe("a.*")
+        member = client.subscribe("a.b", queue="q")
+        for subject, destination in (
+            ("a.b", "reports"),
+            ("x", "reports"),
+            ("a.b", "not valid"),
+            ("a.c", "reports"),
+        ):
+            client.publish(subject, b"hi", headers={"Nats-Trace-Dest": destination, **headers})
+        client.flush()
+        found: list[Any] = []
+        for subscription in (reports, plain, member):
+            messages = []
+            with contextlib.suppress(Timeout):
+                while True:
+                    messages.append(subscription.next(0.1).payload)
+            found.append(messages)
+        return [[comparable(json.loads(report)) for report in found[0]], found[1], found[2]]
+
+
+def comparable(report: dict[str, Any]) -> dict[str, Any]:
+    del report["server"]
+    for event in report["events"]:
+        assert event.pop("ts").endswith("Z")
+        assert event.pop("cid")
+    return report
 
 
 def test_reload_over_nats_lists_what_it_did() -> None:

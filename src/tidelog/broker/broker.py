@@ -20,12 +20,14 @@ from tidelog.base.errors import ProtocolError
 from tidelog.base.timer import Timers
 from tidelog.broker.account import Account, Traffic
 from tidelog.broker.admission import Admission
+from tidelog.broker.journey import Journey, Report, begin
 from tidelog.broker.recipient import FlushQueue, Recipient
 from tidelog.broker.session import Session
 from tidelog.broker.settings import GLOBAL_ACCOUNT, AccountSettings, Authorization, BrokerSettings
 from tidelog.broker.text import go_quote
 from tidelog.broker.trace import Tracer
 from tidelog.broker.view import CLIENT, NATS, WEBSOCKET, ClosedSession
+from tidelog.subject.interest import Subscription
 from tidelog.subject.pattern import is_valid_literal
 from tidelog.wire.handshake import Info, encode_info
 
@@ -94,6 +96,8 @@ class Broker:
         self.total_connections = 0
         self.slow_consumers = 0
         self.stale_connections = 0
+        # Sends the report of a traced message; None: nobody does.
+        self.on_journey: Report | None = None
         self.last_cid = 0
         self.lame_duck = False
         self.account_table: dict[str, Account] = {}
@@ -260,6 +264,15 @@ class Broker:
 
     def reply_allowed(self, session: Session, subject: bytes) -> bool:
         return bool(session.recipient.ledger.allows(subject, self.clock.monotonic_ns()))
+
+    def begin_journey(self, session: Session, subject: bytes, block: bytes, size: int) -> Journey | bool:
+        return begin(session, subject, block, size, self.clock.now_ns())
+
+    def end_journey(self, journey: Journey, way: Sequence[tuple[Subscription, bool]]) -> None:
+        for subscription, taken in way:
+            journey.delivered(subscription, taken, self.clock.now_ns())
+        if self.on_journey is not None:
+            self.on_journey(journey.session.account, journey.destination, journey.content())
 
     def connect_received(self, session: Session, document: bytes) -> None:
         self.admission.connect_received(session, document)

@@ -39,6 +39,7 @@ cdef class Session(Operations):
 
     cdef Py_ssize_t feed(self, const char* data, Py_ssize_t size) except -1
     cdef bint may_publish(self, Message* message) except -1
+    cdef bint travel(self, Message* message, Route route) except -1
     cdef int tell_no_responders(self, Message* message) except -1
     cdef int subscribe(self, const char* argument, Py_ssize_t size) except -1
     cdef int unsubscribe(self, const char* argument, Py_ssize_t size) except -1

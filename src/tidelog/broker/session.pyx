@@ -14,6 +14,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.string cimport memcmp
 
+cdef extern from "<string.h>":
+    void* memmem(const void* haystack, size_t size, const void* needle, size_t needle_size)
+
 from tidelog.base import limits
 from tidelog.base.errors import ProtocolError
 from tidelog.broker.reply import ReplyLedger
@@ -125,7 +128,10 @@ cdef class Session(Operations):
         if not message.is_hinted or route.generation != self.interest.generation:
             route = self.interest.route(message.subject, message.subject_size)
             self.remember(route)
-        if route.target_count and route.deliver(message, self.recipient, self.chance):
+        if message.has_header and memmem(message.body, message.header_size, b"Nats-Trace-", 11) != NULL:
+            if self.travel(message, route):
+                return 0
+        elif route.target_count and route.deliver(message, self.recipient, self.chance):
             return 0
         if message.reply != NULL and self.no_responders:
             self.tell_no_responders(message)
@@ -197,6 +203,20 @@ cdef class Session(Operations):
         self.say_error(f"Permissions Violation for Publish with Reply of {go_quote(reply)}")
         self.broker.publish_violation(self, reply)
         return True
+
+    cdef bint travel(self, Message* message, Route route) except -1:
+        """Deliver a message with trace headers; whether it is done with."""
+        cdef list way
+        journey = self.broker.begin_journey(
+            self, route.subject, message.body[:message.header_size], message.body_size
+        )
+        if journey is True:
+            return route.deliver(message, self.recipient, self.chance) > 0
+        if journey is False:
+            return True
+        way = route.retrace(message, self.recipient, self.chance, journey.only)
+        self.broker.end_journey(journey, way)
+        return any([taken for _, taken in way])
 
     cdef int tell_no_responders(self, Message* message) except -1:
         """Nobody took a request: say so on the publisher's own plain subscription to the reply."""

@@ -12,11 +12,13 @@ to publish there like anywhere else.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from tidelog.broker.account import Account
 from tidelog.broker.session import Session
+from tidelog.serve.monitor.document import timestamp
 from tidelog.serve.monitor.system import PREFIX, Asker, SystemDesk
 from tidelog.serve.reloader import ReloadReport
 from tidelog.serve.server import Server
@@ -42,6 +44,7 @@ class SystemService:
         for account in broker.accounts():
             self.listen(account)
         broker.on_account = self.listen
+        broker.on_journey = self.report
 
     def listen(self, account: Account) -> None:
         is_system = account.name == self.server.broker.settings.system_account
@@ -52,6 +55,12 @@ class SystemService:
                 account.listen(f"{own}{name}".encode(), self.answer_with(action))
         for subject in subjects:
             account.listen(subject.encode(), self.answer)
+
+    def report(self, account: Account, destination: bytes, content: dict[str, Any]) -> None:
+        """Where a traced message went."""
+        for event in content["events"]:
+            event["ts"] = timestamp(event["ts"])
+        account.publish(destination, self.desk.enveloped(content))
 
     def answer(self, subject: bytes, reply: bytes | None, payload: bytes, session: Session | None) -> None:
         if reply is None or session is None:

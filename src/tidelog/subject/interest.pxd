@@ -50,6 +50,7 @@ cdef class Route:
     cdef int fill(self, list plain, list groups) except -1
 
     cdef Py_ssize_t deliver(self, Message* message, Subscriber publisher, Chance chance) except -1
+    cdef list retrace(self, Message* message, Subscriber publisher, Chance chance, bint only)
 
 
 cdef class Interest:

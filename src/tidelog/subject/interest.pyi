@@ -5,6 +5,7 @@ from tidelog.base.chance import Chance
 
 class Subscriber:
     internal: bool
+    def identify(self) -> Any: ...
 
 class Callback(Subscriber):
     def __init__(self, function: Callable[[bytes, bytes | None, bytes, Any], object]) -> None: ...

@@ -37,6 +37,10 @@ cdef class Subscriber:
         """Who this is when it publishes, for callbacks that must know; None: the server itself."""
         return None
 
+    def identify(self):
+        """`origin`, from Python."""
+        return self.origin()
+
 
 cdef class Callback(Subscriber):
     """The server's own subscriber: calls `function(subject, reply, payload, origin)`.
@@ -105,6 +109,33 @@ cdef class Route:
                 i = i + 1 if i + 1 < size else 0
             start = end
         return delivered
+
+    cdef list retrace(self, Message* message, Subscriber publisher, Chance chance, bint only):
+        """`deliver`, for a message that is traced: `(subscription, taken)` for everybody who was on its way.
+
+        `only`: nobody gets it, the way is all that is wanted.
+        """
+        cdef list way = []
+        cdef Py_ssize_t i, group, start, end
+        cdef Target* target
+        cdef bint taken
+        for i in range(self.plain_count):
+            target = &self.targets[i]
+            taken = only or (<Subscriber>target.subscriber).deliver(target, message, publisher)
+            way.append((<Subscription>target.subscription, taken))
+        start = self.plain_count
+        for group in range(self.group_count):
+            end = self.group_ends[group]
+            i = chance.below(end - start)
+            for _ in range(end - start):
+                target = &self.targets[start + i]
+                taken = only or (<Subscriber>target.subscriber).deliver(target, message, publisher)
+                way.append((<Subscription>target.subscription, taken))
+                if taken:
+                    break
+                i = i + 1 if i + 1 < end - start else 0
+            start = end
+        return way
 
     cdef int fill(self, list plain, list groups) except -1:
         """Write the targets and their prefixes."""
