@@ -157,7 +157,7 @@ cdef class Connection:
             return 0
         if self.carry_capacity > IN_PLACE:
             self.carry_size += got
-            if self.carry_size == self.carry_capacity or self.carry_open:
+            if self.carry_is_worth_a_look(self.carry_size):
                 self.pump_carry()
         else:
             got += self.carry_size
@@ -208,6 +208,13 @@ cdef class Connection:
         self.carry_size = size
         return 0
 
+    cdef inline bint carry_is_worth_a_look(self, Py_ssize_t size) noexcept:
+        """Whether the parser can say something new of the carry once it holds `size` bytes.
+
+        That is one byte before a large message is whole: then it shows whether it ends where it should.
+        """
+        return self.carry_open or size >= self.carry_capacity - 1
+
     cdef void drop_carry(self) noexcept:
         free(self.carry)
         self.carry = NULL
@@ -256,7 +263,7 @@ cdef class Connection:
         cdef bytes joined
         if size == 0:
             return 0
-        if not self.carry_open and self.carry_capacity > IN_PLACE and self.carry_size + size < self.carry_capacity:
+        if self.carry_capacity > IN_PLACE and not self.carry_is_worth_a_look(self.carry_size + size):
             memcpy(self.carry + self.carry_size, &view[0], size)
             self.carry_size += size
             return 0
@@ -278,7 +285,7 @@ cdef class Connection:
         self.stop_waiting()
         if self.closed or self.ending or self.session.suspended:
             return 0
-        if self.carry_size and (self.carry_open or self.carry_size == self.carry_capacity):
+        if self.carry_size and self.carry_is_worth_a_look(self.carry_size):
             self.pump_carry()
             if self.closed or self.ending or self.session.suspended:
                 return 0

@@ -106,3 +106,9 @@ def test_each_part_of_a_large_payload_is_a_sign_of_life(wire: Wire) -> None:
     wire.clock.advance(seconds=60)
     wire.send(b"x")
     assert wire.session.last_in_ns == wire.clock.monotonic_ns()
+
+
+def test_a_large_payload_with_a_wrong_size_is_told_at_once(wire: Wire) -> None:
+    body = b"x" * (CARRY_IN_PLACE_SIZE + 1000)
+    wire.send(b"PUB a %d\r\n%s\r\n" % (len(body) + 1, body))
+    assert wire.session.reason == "Protocol Violation"
