@@ -51,9 +51,11 @@ PRODUCER_PAUSE_NS = 2_000_000
 # waiting: all of it at once would hold everybody up, and what a filter has taken no longer counts as pending.
 FILTER_SEND_SIZE = 1 * MIB
 
-# Compiled routes kept per account, and the targets in all of them together (about 96 bytes each).
+# Compiled routes kept per account, and the bytes in all of them together: each target repeats the subject, so that
+# some hundred long subjects with a thousand targets each would already be a gigabyte. Room for about a million
+# targets of usual subjects.
 ROUTE_CACHE_ENTRIES = 65_536
-ROUTE_CACHE_TARGETS = 1_000_000
+ROUTE_CACHE_SIZE = 96 * MIB
 # A cache of more routes is not dropped at once, which would hold everybody up, but in steps of so many places
 # for each route that is compiled. A table has at most 8/3 places per entry, so it is gone before the next is full.
 ROUTE_DROP_AT_ONCE = 256

@@ -44,6 +44,7 @@ cdef class Route:
     cdef Py_ssize_t plain_count
     cdef Py_ssize_t target_count
     cdef Py_ssize_t group_count
+    cdef Py_ssize_t size                 # bytes that it takes, about
     cdef Py_ssize_t* group_ends
     cdef char* text
     cdef list kept
@@ -58,7 +59,7 @@ cdef class Interest:
     cdef Node root
     cdef ByteMap routes
     cdef list retired                    # former `routes` that are being let go of
-    cdef Py_ssize_t cached_targets
+    cdef readonly Py_ssize_t cached_size     # bytes in all cached routes together
     cdef readonly Py_ssize_t count
     cdef readonly int64_t inserts
     cdef readonly int64_t removes

@@ -20,7 +20,9 @@ from libc.string cimport memcpy
 from tidelog.base import limits
 
 cdef Py_ssize_t CACHE_ENTRIES = limits.ROUTE_CACHE_ENTRIES
-cdef Py_ssize_t CACHE_TARGETS = limits.ROUTE_CACHE_TARGETS
+cdef Py_ssize_t CACHE_SIZE = limits.ROUTE_CACHE_SIZE
+# A route without targets: itself, its subject, and its place in the table.
+cdef Py_ssize_t EMPTY_ROUTE_SIZE = 256
 cdef Py_ssize_t DROP_AT_ONCE = limits.ROUTE_DROP_AT_ONCE
 cdef Py_ssize_t DROP_PLACES = limits.ROUTE_DROP_PLACES
 
@@ -151,6 +153,10 @@ cdef class Route:
         self.group_count = len(groups)
         for subscription in self.kept:
             text_size += PyBytes_GET_SIZE(self.subject) + PyBytes_GET_SIZE(subscription.sid) + 7
+        self.size = (
+            EMPTY_ROUTE_SIZE + PyBytes_GET_SIZE(self.subject) + text_size
+            + self.target_count * <Py_ssize_t>(sizeof(Target) + sizeof(PyObject*))
+        )
         self.targets = <Target*>PyMem_Malloc(max(self.target_count, 1) * sizeof(Target))
         self.group_ends = <Py_ssize_t*>PyMem_Malloc(max(self.group_count, 1) * sizeof(Py_ssize_t))
         self.text = <char*>PyMem_Malloc(max(text_size, 1))
@@ -300,7 +306,7 @@ cdef class Interest:
         found = self.routes.look_up(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         if found != NULL:
             (<Route>found).generation = 0
-            self.cached_targets -= (<Route>found).target_count
+            self.cached_size -= (<Route>found).size
             self.routes.discard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         return 0
 
@@ -315,10 +321,10 @@ cdef class Interest:
         if self.retired:
             self.shed()
         route = self.compile(subject[:size])
-        if self.routes.count >= CACHE_ENTRIES or self.cached_targets + route.target_count > CACHE_TARGETS:
+        if self.routes.count >= CACHE_ENTRIES or self.cached_size + route.size > CACHE_SIZE:
             self.drop_routes()
         route.generation = self.generation
-        self.cached_targets += route.target_count
+        self.cached_size += route.size
         self.routes.store(route.subject, route)
         return route
 
@@ -328,7 +334,7 @@ cdef class Interest:
         Routes that somebody still has in hand end with it: nobody could find them here when their subject changes.
         """
         self.generation += 1
-        self.cached_targets = 0
+        self.cached_size = 0
         if self.routes.count > DROP_AT_ONCE:
             self.retired.append(self.routes)
             self.routes = ByteMap()
@@ -350,7 +356,7 @@ cdef class Interest:
         cdef Subscription subscription
         route.subject = subject
         if b"" not in tokens:
-            collect(self.root, tokens, 0, plain, groups)
+            collect(self.root, tokens, plain, groups)
         plain = [s for s in plain if (<Subscription>s).subscriber.accepts(<Subscription>s, subject)]
         chosen = []
         for queue in groups:
@@ -371,7 +377,7 @@ cdef class Interest:
         cdef dict groups = {}
         cdef list tokens = subject.split(b".")
         if b"" not in tokens:
-            collect(self.root, tokens, 0, plain, groups)
+            collect(self.root, tokens, plain, groups)
         return plain, groups
 
     def targets(self, bytes subject) -> tuple[list, list]:
@@ -442,20 +448,30 @@ cdef class Interest:
         return self.routes.count
 
 
-cdef int collect(Node node, list tokens, Py_ssize_t depth, list plain, dict groups) except -1:
-    """Add everything below `node` that matches `tokens[depth:]`."""
+cdef int collect(Node node, list tokens, list plain, dict groups) except -1:
+    """Add everything below `node` that matches `tokens`. No recursion: a client chooses how deep the tree is."""
+    cdef Py_ssize_t depth = 0, last = len(tokens)
+    cdef list put_off = []
     cdef Node child
-    if depth == len(tokens):
-        add(node, plain, groups)
-        return 0
-    if node.any_rest is not None:
-        add(node.any_rest, plain, groups)
-    if node.any_token is not None:
-        collect(node.any_token, tokens, depth + 1, plain, groups)
-    child = node.children.get(tokens[depth])
-    if child is not None:
-        collect(child, tokens, depth + 1, plain, groups)
-    return 0
+    while True:
+        child = None
+        if depth == last:
+            add(node, plain, groups)
+        else:
+            if node.any_rest is not None:
+                add(node.any_rest, plain, groups)
+            child = node.children.get(tokens[depth])
+            if node.any_token is not None:
+                if child is not None:
+                    put_off.append((child, depth + 1))
+                child = node.any_token
+        if child is not None:
+            node = child
+            depth += 1
+        elif put_off:
+            node, depth = put_off.pop()
+        else:
+            return 0
 
 
 cdef int add(Node node, list plain, dict groups) except -1:

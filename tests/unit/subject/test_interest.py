@@ -118,17 +118,31 @@ def test_the_cache_is_bounded_by_entries() -> None:
     assert interest.cached == 1
 
 
-def test_the_cache_is_bounded_by_targets() -> None:
-    """ROUTE-3."""
-    fanout = 10_000
+@pytest.mark.parametrize("subject_size", [10, 4000])
+def test_the_cache_is_bounded_by_size(subject_size: int) -> None:
+    """ROUTE-3: a target costs what its text costs."""
+    fanout = 2_000
     interest = Interest()
     for _ in range(fanout):
         subscribe(interest, b">")
-    for number in range(limits.ROUTE_CACHE_TARGETS // fanout):
-        interest.targets(b"%d" % number)
-    assert interest.fanout() == (fanout, limits.ROUTE_CACHE_TARGETS)
-    interest.targets(b"one more")
-    assert interest.fanout() == (fanout, fanout)
+    interest.targets(b"%0*d" % (subject_size, 0))
+    one = interest.cached_size
+    assert one > fanout * subject_size
+    fitting = limits.ROUTE_CACHE_SIZE // one
+    for number in range(1, fitting):
+        interest.targets(b"%0*d" % (subject_size, number))
+    assert interest.fanout() == (fanout, fanout * fitting)
+    interest.targets(b"%0*d" % (subject_size, fitting))
+    assert (interest.cached, interest.cached_size) == (1, one)
+
+
+@pytest.mark.parametrize("token", [b"a", b"*"])
+def test_no_subject_is_too_deep(token: bytes) -> None:
+    interest = Interest()
+    depth = 300_000
+    deep = subscribe(interest, b".".join([token] * depth))
+    assert interest.match(b".".join([b"a"] * depth)) == ([deep], {})
+    assert interest.remove(deep)
 
 
 def test_dropped_routes_hold_nobody() -> None:
