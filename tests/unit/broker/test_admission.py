@@ -369,6 +369,7 @@ def test_limits_of_a_reload_hold_for_those_who_are_in() -> None:
 
 
 def test_settings_that_cannot_be_compiled_change_nothing() -> None:
+    """SESS-4."""
     house = House(USERS)
     client = house.client(user="u", **{"pass": "p"})
     broken = Permissions(publish=SubjectRights(allow=("a..b",)))
