@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.base.timer import Timer, Timers
+from tidelog.base.timer import FIRST_SWEEP, Timer, Timers
 
 STEP = st.one_of(
     st.tuples(st.just("at"), st.integers(0, 30)),
@@ -76,3 +76,15 @@ def test_a_timer_runs_once() -> None:
     timers.run(1)
     # While it runs it is no timer any more: cancelling it then does nothing.
     assert called == [None]
+
+
+def test_cancelled_timers_are_let_go_of_before_their_time() -> None:
+    timers = Timers()
+    called: list[int] = []
+    for number in range(10 * FIRST_SWEEP):
+        timer = timers.at(number, lambda number=number: called.append(number))
+        if number % 100:
+            timer.cancel()
+        assert len(timers) <= FIRST_SWEEP
+    timers.run(10 * FIRST_SWEEP)
+    assert called == list(range(0, 10 * FIRST_SWEEP, 100))
