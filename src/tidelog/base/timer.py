@@ -9,7 +9,6 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-
 # The heap is not swept before it has so many timers.
 FIRST_SWEEP = 1024
 

@@ -26,6 +26,7 @@ from tidelog.wire.parser cimport (
 )
 
 cdef Py_ssize_t ALLOWED_ENTRIES = limits.RIGHTS_CACHE_ENTRIES
+cdef Py_ssize_t ALLOWED_SUBJECT_SIZE = limits.RIGHTS_CACHE_SUBJECT_SIZE
 # What has more digits is no number, as the peer reads it.
 cdef Py_ssize_t BOUND_DIGITS = 9
 cdef bytes BLANKS = bytes.maketrans(b"\t\r\n", b"   ")
@@ -166,7 +167,8 @@ cdef class Session(Operations):
             if self.allowed.count >= ALLOWED_ENTRIES:
                 self.allowed.clear()
             allowed = self.rights.may_publish(subject)
-            self.allowed.store(subject, bool(allowed))
+            if message.subject_size <= ALLOWED_SUBJECT_SIZE:
+                self.allowed.store(subject, bool(allowed))
             if allowed:
                 return True
         if self.recipient.ledger is not None and self.broker.reply_allowed(self, subject):

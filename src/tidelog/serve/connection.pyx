@@ -302,6 +302,8 @@ cdef class Connection:
         self.recipient.congested_by = None
         if self.held or self.closed or self.ending or other.closed:
             return 0
+        if self.session.broker.settings.limits.no_fast_producer_stall:
+            return 0
         self.held = True
         self.session.stalls += 1
         self.stop_reading()

@@ -1,7 +1,10 @@
 """What clients get that ask for more than they read, or that end no line."""
 
+import tracemalloc
+
 import pytest
 
+from tidelog.broker.settings import Authorization, BrokerSettings, Permissions, SubjectRights, User
 from unit.broker.house import House, with_limits
 
 
@@ -36,3 +39,26 @@ def test_a_ping_that_makes_a_slow_consumer_is_the_last() -> None:
     house.advance(60)
     assert client.reason == "Slow Consumer (Pending Bytes)"
     assert house.broker.timers.next_due_ns() is None
+
+
+def test_long_subjects_are_not_remembered_by_who_may_publish() -> None:
+    rights = Permissions(publish=SubjectRights(allow=("a",)))
+    user = User("ann", "p", permissions=rights)
+    house = House(BrokerSettings(authorization=Authorization(users=(user,))))
+    client = house.client(user="ann", **{"pass": "p"})
+    tracemalloc.start()
+    try:
+        for number in range(500):
+            client.send(b"PUB %04000d 0\r\n\r\n" % number)
+            client.read()
+            house.log.lines.clear()
+        assert tracemalloc.get_traced_memory()[0] < 500_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_misspelt_connect_takes_no_secret_to_the_log() -> None:
+    house = House()
+    house.arrive().send(b'CONECT {"pass":"hunter2"}\r\n')
+    assert [line for line in house.log.of("error") if "CONECT" in line]
+    assert "hunter2" not in str(house.log.lines)

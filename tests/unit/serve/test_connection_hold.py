@@ -64,3 +64,11 @@ def test_a_fault_while_reading_on_ends_the_connection(wire: Wire) -> None:
     wire.house.broker.admission.connect_received = None  # type: ignore[method-assign, assignment]
     wire.session.resume()
     assert wire.failed == ["TypeError"]
+
+
+def test_nobody_waits_where_that_is_not_wanted(wire: Wire) -> None:
+    slow = consumer(wire)
+    wire.house.broker.apply(with_limits(no_fast_producer_stall=True))
+    wire.send(MESSAGE * MESSAGES)
+    assert len(wire.loop.readers) == 1
+    assert not slow.session.recipient.held_back
