@@ -82,3 +82,5 @@ HTTP_WRITE_TIME_S = 60.0
 # Reply subjects that one connection may answer to under `allow_responses` and has not: about 10 MiB if they
 # are of usual length.
 REPLIES_TRACKED = 65_536
+# The same in bytes of subjects, whose length the requesters choose.
+REPLIES_TRACKED_SIZE = 4 * MIB

@@ -62,3 +62,17 @@ def test_the_oldest_note_goes_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(ledger) == 3
     assert not ledger.allows(b"a", 0)
     assert all(ledger.allows(name, 0) for name in (b"b", b"c", b"d"))
+
+
+def test_long_replies_are_bounded_by_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reply, "REPLIES_TRACKED_SIZE", 1000)
+    ledger = ReplyLedger(ResponseRights(max_msgs=1, expires_ns=10**9))
+    for number in range(50):
+        ledger.note(b"%0100d" % number, 0)
+        ledger.note(b"%0100d" % number, 0)
+    assert len(ledger) == 10
+    assert ledger.allows(b"%0100d" % 49, 0)
+    assert len(ledger) == 9
+    ledger.note(b"x" * 2000, 0)
+    assert len(ledger) == 1
+    assert ledger.allows(b"x" * 2000, 0)
