@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
-.PHONY: setup demo test lint format bench bench-compare clean
+.PHONY: setup demo test lint format bench bench-compare fuzz clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.built
@@ -29,20 +29,32 @@ test: setup
 	$(BIN)/pytest
 
 lint: setup
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests fuzz
+	$(BIN)/ruff format --check src tests fuzz
 	$(BIN)/mypy
+	$(BIN)/mypy -p fuzz
 	$(BIN)/lint-imports
 
 format: setup
-	$(BIN)/ruff check --fix src tests
-	$(BIN)/ruff format src tests
+	$(BIN)/ruff check --fix src tests fuzz
+	$(BIN)/ruff format src tests fuzz
 
 bench: setup
 	$(BIN)/tidelog bench core
 
 bench-compare: setup
 	$(BIN)/tidelog bench compare
+
+# How long, and what else libFuzzer should be told: docs/how-to/fuzz.md
+FUZZ_SECONDS ?= 60
+FUZZ_OPTIONS ?=
+FUZZ := build/fuzz
+
+fuzz: setup
+	PYTHONPATH=.:tests $(BIN)/python -m fuzz.build
+	@mkdir -p $(FUZZ)/corpus $(FUZZ)/findings
+	$(FUZZ)/target -max_total_time=$(FUZZ_SECONDS) -max_len=2048 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+		-dict=fuzz/nats.dict -artifact_prefix=$(FUZZ)/findings/ $(FUZZ_OPTIONS) $(FUZZ)/corpus $(FUZZ)/seed
 
 clean:
 	rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

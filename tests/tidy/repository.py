@@ -28,7 +28,8 @@ def sources() -> Iterator[Path]:
 
 
 def checks() -> Iterator[Path]:
-    return files("*.py", below=ROOT / "tests")
+    yield from files("*.py", below=ROOT / "tests")
+    yield from files("*.py", below=ROOT / "fuzz")
 
 
 def documents() -> Iterator[Path]:

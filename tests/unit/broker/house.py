@@ -59,6 +59,7 @@ class Client:
         self.carry = b""
         self.ended: bool | None = None  # with or without last words
         self.resumed = 0
+        self.feed = house.feed
         self.session: Session = house.broker.open_session(self, host, port, transport=transport)
 
     def session_ended(self, flush: bool) -> None:
@@ -74,7 +75,7 @@ class Client:
     def send(self, data: bytes) -> None:
         data = self.carry + data
         self.carry = b""
-        used = self.session.receive(data)
+        used = self.feed(self.session, data)
         if not self.session.closed:
             self.carry = data[used:]
 
@@ -100,7 +101,9 @@ class House:
         *,
         elsewhere: Elsewhere = run_inline,
         trace: bool = False,
+        feed: Callable[[Session, bytes], int] = Session.receive,
     ) -> None:
+        self.feed = feed
         self.clock = ManualClock()
         self.log = Lines()
         self.log.trace_on = trace
