@@ -10,7 +10,8 @@
 A baseline (`baseline/<suite>.json`) holds what the original server did, test by test, and for tests that are
 out of our reach so far what they need. A *target* is a test that passes on the original, every time it was
 recorded, and needs nothing that we lack. The program prints the counts and every target that does not pass,
-and exits with 1 if there is one. `--record` adds the results of this run to the baseline instead.
+and exits with 1 if there is one. `--record` adds the results of this run to the baseline instead; `--markdown
+FILE` writes the tables that stand in docs/compatibility.md.
 """
 
 from __future__ import annotations
@@ -20,14 +21,10 @@ import json
 import sys
 import tempfile
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from conform.peer_baseline import BASELINE_DIR, Baseline, describe, tables
 from conform.peer_kind import (
-    FAIL,
-    PASS,
-    SKIP,
     Bench,
     Outcomes,
     Suite,
@@ -36,10 +33,6 @@ from conform.peer_kind import (
     run_pytest,
     server_version,
 )
-
-BASELINE_DIR = Path(__file__).parent / "baseline"
-# Passed on the original in one recording and failed in another: says nothing about us.
-UNSTEADY = "unsteady"
 
 _NATS_PY = "nats/tests/"
 SUITES = {
@@ -92,51 +85,6 @@ TOOLS = {
 }
 
 
-@dataclass
-class Baseline:
-    """What the original server did with a suite."""
-
-    snapshot: str = ""
-    server: str = ""
-    outcomes: Outcomes = field(default_factory=dict)
-    needs: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, path: Path) -> Baseline:
-        """The baseline in `path`, or an empty one if there is none."""
-        if not path.exists():
-            return cls()
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
-
-    def save(self, path: Path) -> None:
-        """Write it, sorted, so that a change shows as a short diff."""
-        self.outcomes = dict(sorted(self.outcomes.items()))
-        self.needs = dict(sorted(self.needs.items()))
-        path.write_text(json.dumps(vars(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-    def record(self, outcomes: Outcomes) -> None:
-        """Add one run; a test whose outcome changes from run to run becomes unsteady."""
-        for name, outcome in outcomes.items():
-            known = self.outcomes.get(name, outcome)
-            self.outcomes[name] = outcome if outcome == known else UNSTEADY
-
-    def is_target(self, name: str) -> bool:
-        """Whether the test is one that must pass on our server."""
-        return self.outcomes.get(name) == PASS and name not in self.needs
-
-    def missed(self, outcomes: Outcomes, *, partial: bool) -> list[str]:
-        """Targets that did not pass; in a partial run, only among those that ran."""
-        names = outcomes if partial else self.outcomes
-        return sorted(name for name in names if self.is_target(name) and outcomes.get(name, FAIL) != PASS)
-
-
-def describe(outcomes: Outcomes) -> str:
-    """Counts as `12 pass, 3 fail, 1 skip`."""
-    counts = Counter(outcomes.values())
-    kinds = [PASS, FAIL, SKIP] + ([UNSTEADY] if counts[UNSTEADY] else [])
-    return ", ".join(f"{counts[kind]} {kind}" for kind in kinds)
-
-
 def run_suite(suite: Suite, bench: Bench) -> Outcomes:
     """Run a whole suite and say which unit gave no result."""
     outcomes: Outcomes = {}
@@ -176,6 +124,9 @@ def read_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         "--record", metavar="SNAPSHOT", help="add the outcomes to the baseline; names the snapshot"
     )
     parser.add_argument("--json", type=Path, help="write all outcomes and misses to this file")
+    parser.add_argument(
+        "--markdown", type=Path, help="write the tables of docs/compatibility.md to this file"
+    )
     parser.add_argument("--log-dir", type=Path, help="keep what every unit prints")
     options = parser.parse_args(arguments)
     if options.peers is None and (options.snapshot is None or options.tool is None):
@@ -200,6 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the suites asked for; the number of the exit status says whether every target passed."""
     options = read_arguments(arguments)
     results: dict[str, object] = {}
+    compared: dict[str, tuple[Baseline, Outcomes]] = {}
     any_missed = False
     with tempfile.TemporaryDirectory() as scratch:
         servers = server_dir(options.server, Path(scratch))
@@ -224,9 +176,12 @@ def main(arguments: list[str] | None = None) -> int:
                 for test in missed:
                     print(f"    {outcomes.get(test, 'did not run')}: {test}")
             any_missed = any_missed or bool(missed)
+            compared[name] = (baseline, outcomes)
             results[name] = {"outcomes": outcomes, "missed": missed}
     if options.json:
         options.json.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if options.markdown:
+        options.markdown.write_text(tables(compared), encoding="utf-8")
     return 1 if any_missed else 0
 
 

@@ -1,4 +1,4 @@
-"""The peer-suite runner reads outcomes and compares them as it says."""
+"""The peer-suite runner reads outcomes and compares them as it says, and the document has its numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from conform.peer_baseline import (
+    BASELINE_DIR,
+    UNSTEADY,
+    Baseline,
+    by_file,
+    describe,
+    need_rows,
+    original_cells,
+    tables,
+)
 from conform.peer_kind import FAIL, PASS, SKIP, read_deno, read_deno_hung, read_junit, read_program
-from conform.peer_suite import UNSTEADY, Baseline, describe, server_dir
+from conform.peer_suite import SUITES, server_dir
+from conform.protocol.script import load_all
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "compatibility.md"
 
 
 def test_junit_names_keep_class_and_parameters() -> None:
@@ -103,3 +117,47 @@ def test_the_server_is_called_nats_server_whatever_its_file_is_called(tmp_path: 
     assert server_dir(folder, scratch) == folder.resolve()
     with pytest.raises(SystemExit):
         server_dir(tmp_path / "missing", scratch)
+
+
+def test_tables_set_our_results_beside_the_originals() -> None:
+    baseline = Baseline(
+        outcomes={"a::1": PASS, "a::2": PASS, "b::1": PASS, "b::2": FAIL, "b::3": SKIP, "b::4": UNSTEADY},
+        needs={"a::2": "jwt", "b::2": "jwt"},
+    )
+    ours = {"a::1": PASS, "a::2": FAIL, "b::2": FAIL, "b::3": SKIP, "b::4": PASS}
+    lines = tables({"x": (baseline, ours)}).splitlines()
+    assert "| x | 6 | 3 | 1 | 1 | 1 | 2 | 2 | 3 | 1 | 1 |" in lines
+    assert "| x a | 2 | 2 | 0 | 0 | 0 | 1 | 1 | 1 | 0 | 0 |" in lines
+    assert "| x b | 4 | 1 | 1 | 1 | 1 | 1 | 1 | 2 | 1 | 1 |" in lines
+    assert "| x | 1 | 1 |" in lines
+    assert len({line.count("|") for line in lines[:3]}) == 1
+
+
+def test_names_without_a_file_make_no_table_of_files() -> None:
+    assert by_file({"Connect": PASS}) == {}
+
+
+def test_the_document_has_the_originals_results() -> None:
+    baselines = {name: Baseline.load(BASELINE_DIR / f"{name}.json") for name in SUITES}
+    text = DOCUMENT.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for name, baseline in baselines.items():
+        titles = {name: baseline.outcomes} | {
+            f"{name} {file}": names for file, names in by_file(baseline.outcomes).items()
+        }
+        for title, names in titles.items():
+            row = f"| {title} | {original_cells(baseline, names)} | "
+            assert any(line.startswith(row) for line in lines), row
+        assert baseline.snapshot in text
+    for row in need_rows(baselines):
+        assert row in lines
+    targets = sum(baseline.is_target(name) for baseline in baselines.values() for name in baseline.outcomes)
+    assert f"{targets:,} tests" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_document_has_every_script_that_differs_on_purpose() -> None:
+    text = " ".join(DOCUMENT.read_text(encoding="utf-8").split())
+    scripts = load_all()
+    different = [script.name for script in scripts if script.difference]
+    assert f"Of {len(scripts)} scripts, {len(scripts) - len(different)} get the same answers" in text
+    assert [name for name in different if f"| `{name}` |" not in text] == []
