@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
-.PHONY: setup demo test lint format bench bench-compare fuzz clean
+.PHONY: setup demo test lint format bench bench-compare peer-suites fuzz clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.built
@@ -44,6 +44,12 @@ bench: setup
 
 bench-compare: setup
 	$(BIN)/tidelog bench compare
+
+# docs/compatibility.md says how to make the directory; SUITES="nats.c ..." runs some of them.
+peer-suites: setup
+	@test -n "$(PEERS)" || { echo "make peer-suites PEERS=dir [SUITES=...]; docs/compatibility.md says how to make dir"; exit 1; }
+	PYTHONPATH=tests $(BIN)/python -m conform.peer_suite --peers "$(PEERS)" --server "$$($(BIN)/tidelog drop-in)" \
+		$(addprefix --suite ,$(SUITES))
 
 # How long, and what else libFuzzer should be told: docs/how-to/fuzz.md
 FUZZ_SECONDS ?= 60
