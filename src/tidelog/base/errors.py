@@ -6,6 +6,8 @@
     │  └─ ConfigErrors(errors)        all that is wrong with one, a line each
     ├─ StorageError                  what is stored cannot be read or written
     │  └─ DiskFailed(operation, path, errno)
+    ├─ CursorError                   a request about a named position that is refused; nothing has changed
+    │  └─ CursorBehind(name, seq, current) · CursorConflict(name, expected, actual)
     └─ ClientError                   what the synchronous client reports to its caller
        └─ NoResponders · Timeout · Disconnected · ServerError
 
@@ -67,6 +69,35 @@ class DiskFailed(StorageError):
         self.operation = operation
         self.path = path
         self.errno = error.errno
+
+
+class CursorError(TidelogError):
+    """A request about a cursor (a named position) that is refused; the message says why. Nothing has changed."""
+
+
+class CursorBehind(CursorError):
+    """A set that would move a cursor back, and did not say that it wants to."""
+
+    def __init__(self, name: str, seq: int, current: int) -> None:
+        super().__init__(
+            f"cursor {name!r} is at {current}, ahead of {seq}: "
+            "ask for a rewind to move it back, or fetch it and go on from there"
+        )
+        self.name = name
+        self.seq = seq
+        self.current = current
+
+
+class CursorConflict(CursorError):
+    """Somebody else has changed the cursor. `actual` is its revision, 0 if there is none."""
+
+    def __init__(self, name: str, expected: int, actual: int) -> None:
+        found = f"is at revision {actual}" if actual else "does not exist"
+        wanted = f"revision {expected}" if expected else "that it does not exist"
+        super().__init__(f"cursor {name!r} {found}, expected was {wanted}: fetch it and decide again")
+        self.name = name
+        self.expected = expected
+        self.actual = actual
 
 
 class ClientError(TidelogError):

@@ -84,3 +84,13 @@ HTTP_WRITE_TIME_S = 60.0
 REPLIES_TRACKED = 65_536
 # The same in bytes of subjects, whose length the requesters choose.
 REPLIES_TRACKED_SIZE = 4 * MIB
+
+# Cursors of one log: as many as are read within half a second when it is opened.
+CURSORS_PER_LOG = 100_000
+# The peer's bound for names of consumers is the same.
+CURSOR_NAME_SIZE = 255
+# Superseded records that the file of cursors may hold beyond the size of those that count: each byte is rewritten
+# less than twice, and small files are left alone.
+CURSOR_GARBAGE_SIZE = 64 * KIB
+# Changes that may wait for the disk, some 10 MiB; more are refused until it has caught up.
+CURSOR_CHANGES_UNSYNCED = 65_536
