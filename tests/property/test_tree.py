@@ -15,7 +15,7 @@ LONG = st.tuples(st.integers(240, 520), st.sampled_from([b"", b"a", b"b", b"b" *
 )
 KEY = st.one_of(SHORT, SHORT, ANY, LONG)
 STEP = st.tuples(
-    st.sampled_from(["set", "set", "remove", "remove known", "drop"]), KEY, st.integers(0, 1 << 31)
+    st.sampled_from(["set", "set", "remove", "remove known", "compact", "drop"]), KEY, st.integers(0, 1 << 31)
 )
 
 
@@ -30,6 +30,9 @@ def test_it_is_a_sorted_dict(steps: list[tuple[str, bytes, int]]) -> None:
         elif step == "drop" and number % 8 == 0:
             tree.drop_all()
             known.clear()
+        elif step == "compact":
+            assert tree.give_back()
+            assert tree.free_size == 0
         else:
             if step == "remove known" and known:
                 key = sorted(known)[number % len(known)]

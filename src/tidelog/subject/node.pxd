@@ -59,6 +59,17 @@ cdef inline uint8_t* keys_of(Head* node) noexcept nogil:
     return <uint8_t*>node + 8 + ((node.run_size + 3) & ~3)
 
 
+cdef inline uint32_t* children_of(Head* node) noexcept nogil:
+    cdef uint8_t* keys = keys_of(node)
+    if node.kind == NODE16:
+        keys += 16
+    elif node.kind == NODE4:
+        keys += 4
+    elif node.kind == NODE48:
+        keys += 256
+    return <uint32_t*>keys
+
+
 cdef inline uint32_t* child_of(Head* node, uint8_t byte) noexcept nogil:
     """The slot of the child behind `byte`, or NULL."""
     cdef uint8_t* keys = keys_of(node)
@@ -101,6 +112,7 @@ cdef inline uint32_t next_child(Head* node, uint32_t* next, uint8_t* byte) noexc
 
 cdef bint open_arena(Arena* arena) noexcept nogil
 cdef void close_arena(Arena* arena) noexcept nogil
+cdef bint compact_arena(Arena* arena) noexcept nogil
 cdef bint reserve(Arena* arena, size_t units) noexcept nogil
 cdef size_t units_of(int kind, Py_ssize_t run_size) noexcept nogil
 cdef size_t units_of_rest(Py_ssize_t size) noexcept nogil

@@ -20,7 +20,7 @@ Memory is asked for before anything is changed (`reserve`), so that a change eit
 Freed blocks wait in a list per size for the next of that size.
 """
 
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
 cdef enum:
@@ -57,6 +57,56 @@ cdef bint open_arena(Arena* arena) noexcept nogil:
 cdef void close_arena(Arena* arena) noexcept nogil:
     free(arena.units)
     arena.units = NULL
+
+
+cdef bint compact_arena(Arena* arena) noexcept nogil:
+    """Move all blocks together and give back what is free. False: there is no memory, and nothing has changed.
+
+    Breadth first, which needs no stack: what has been moved is read again for the children that are still to be.
+    """
+    cdef Arena fresh
+    cdef uint32_t pos = 1, i
+    cdef uint32_t* children
+    cdef Head* head
+    fresh.capacity = max(arena.end - arena.free, <uint32_t>FIRST_CAPACITY)
+    fresh.units = <uint64_t*>malloc(fresh.capacity * sizeof(uint64_t))
+    if fresh.units == NULL:
+        return False
+    fresh.end = 1
+    fresh.units[0] = arena.units[0]
+    move_child(arena, &fresh, <uint32_t*>fresh.units)
+    while pos < fresh.end:
+        head = at(&fresh, pos)
+        pos += <uint32_t>units_of(head.kind, head.run_size)
+        if head.kind == LEAF:
+            continue
+        children = children_of(head)
+        if head.kind == NODE4 or head.kind == NODE16:
+            for i in range(head.tally & COUNT):
+                move_child(arena, &fresh, children + i)
+        else:
+            for i in range(ROOM[head.kind]):
+                move_child(arena, &fresh, children + i)
+    free(arena.units)
+    arena.units = fresh.units
+    arena.end = fresh.end
+    arena.capacity = fresh.capacity
+    arena.free = 0
+    memset(arena.free_lists, 0, sizeof(arena.free_lists))
+    return True
+
+
+cdef void move_child(Arena* old, Arena* fresh, uint32_t* slot) noexcept nogil:
+    """Copy the block that a slot of the new arena names in the old one, if any."""
+    cdef Head* head
+    cdef size_t units
+    if slot[0] == 0:
+        return
+    head = at(old, slot[0])
+    units = units_of(head.kind, head.run_size)
+    slot[0] = fresh.end
+    fresh.end += <uint32_t>units
+    memcpy(at(fresh, slot[0]), head, units * sizeof(uint64_t))
 
 
 cdef bint reserve(Arena* arena, size_t units) noexcept nogil:
@@ -163,9 +213,9 @@ cdef void append(Head* node, uint8_t byte, uint32_t child) noexcept nogil:
     cdef uint32_t count = node.tally
     node.tally += 1
     if node.kind == NODE256:
-        (<uint32_t*>keys)[byte] = child
+        children_of(node)[byte] = child
         return
-    (<uint32_t*>(keys + (256 if node.kind == NODE48 else ROOM[node.kind])))[count] = child
+    children_of(node)[count] = child
     if node.kind == NODE48:
         keys[byte] = <uint8_t>(count + 1)
     else:
@@ -183,16 +233,15 @@ cdef size_t open_child(Arena* arena, size_t slot, uint8_t byte) noexcept nogil:
     keys = keys_of(head)
     count = head.tally & COUNT
     head.tally += 1
+    children = children_of(head)
     if head.kind == NODE256:
-        return (<uint32_t*>keys + byte) - <uint32_t*>arena.units
+        return (children + byte) - <uint32_t*>arena.units
     if head.kind == NODE48:
-        children = <uint32_t*>(keys + 256)
         i = 0
         while children[i]:
             i += 1
         keys[byte] = <uint8_t>(i + 1)
         return (children + i) - <uint32_t*>arena.units
-    children = <uint32_t*>(keys + ROOM[head.kind])
     i = count
     while i > 0 and keys[i - 1] > byte:
         i -= 1
@@ -206,15 +255,13 @@ cdef void close_child(Head* node, uint8_t byte) noexcept nogil:
     """Take the child behind `byte`, which there is, out of a node. The child itself stays as it is."""
     cdef uint8_t* keys = keys_of(node)
     cdef uint32_t* slot = child_of(node, byte)
-    cdef uint32_t* children
     cdef uint32_t i, behind
     node.tally -= 1
     slot[0] = 0
     if node.kind == NODE48:
         keys[byte] = 0
     elif node.kind != NODE256:
-        children = <uint32_t*>(keys + ROOM[node.kind])
-        i = <uint32_t>(slot - children)
+        i = <uint32_t>(slot - children_of(node))
         behind = (node.tally & COUNT) - i
         memmove(keys + i, keys + i + 1, behind)
         memmove(slot, slot + 1, behind * sizeof(uint32_t))

@@ -23,6 +23,8 @@ cdef class SubjectTree:
     cdef bint match_until(self, const char* filter, Py_ssize_t size, Visit visit, void* context) except -1 nogil
     cdef bint walk(self, Visit visit, void* context) except -1 nogil
     cdef void clear(self) noexcept nogil
+    # Give back what subjects have left behind, in time in proportion to what is stored. False: no memory for it.
+    cdef bint compact(self) noexcept nogil
     cdef size_t memory(self) noexcept nogil
 
     cdef uint32_t* plant(self, size_t slot, const char* rest, Py_ssize_t size) noexcept nogil

@@ -7,7 +7,7 @@ and `walk` go in the order of bytes, and stop as soon as the visitor has enough.
 have ten thousands of tokens.
 
 Nodes are blocks in an arena (`subject.node`), about twenty bytes per subject where names are dense. What subjects
-leave behind is used again for others; memory goes back to the system when the last one is gone.
+leave behind is used again for others; memory goes back to the system when the last one is gone, and with `compact`.
 
 A filter goes by tokens, as everywhere: `*` for one, a last `>` for one or more. Filters and keys are expected to be
 valid when they are matched. Keys with empty tokens can be kept and found, and which wildcards mean them is not
@@ -20,8 +20,9 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from tidelog.subject.node cimport (
-    COUNT, LEAF, NODE4, OWN, RUN_MOST, Head, at, child_of, close_arena, close_child, give, next_child, open_arena,
-    open_child, remake, reserve, run_of, settle, take, units_of, units_of_rest, units_to_open,
+    COUNT, LEAF, NODE4, NODE16, OWN, RUN_MOST, Head, at, child_of, children_of, close_arena, close_child,
+    compact_arena, give, next_child, open_arena, open_child, remake, reserve, run_of, settle, take, units_of,
+    units_of_rest, units_to_open,
 )
 
 cdef extern from "compare.h":
@@ -243,6 +244,14 @@ cdef class SubjectTree:
         self.count = 0
         open_arena(&self.arena)
 
+    cdef bint compact(self) noexcept nogil:
+        """Give back what subjects have left behind. False: there was no memory for the move, and nothing has changed.
+
+        It takes time in proportion to what is stored (some 20 ms for a million subjects) and that much memory for as
+        long, so it is the owner who knows when: best while nobody waits, and `free_size` is most of `memory_size`.
+        """
+        return compact_arena(&self.arena)
+
     cdef size_t memory(self) noexcept nogil:
         """The bytes that it has from the system."""
         return self.arena.capacity * sizeof(uint64_t) + sizeof(Arena)
@@ -281,6 +290,9 @@ cdef class SubjectTree:
 
     def drop_all(self):
         self.clear()
+
+    def give_back(self):
+        return self.compact()
 
     def match(self, bytes filter):
         """What `filter` means, in the order of bytes."""
@@ -499,6 +511,13 @@ cdef bint make_room(Search* search, Py_ssize_t size) noexcept nogil:
 cdef inline void push(Arena* arena, Search* search, State* state, Py_ssize_t size, Head* node) noexcept nogil:
     """Remember to visit the children of a node, for which there is room."""
     cdef Frame* frame = &search.frames[search.depth]
+    cdef uint32_t* children
+    cdef int i
+    if node.kind == NODE4 or node.kind == NODE16:
+        # They were made at different times and lie far apart: fetched together they cost little more than one.
+        children = children_of(node)
+        for i in range(node.tally & COUNT):
+            tidelog_prefetch(at(arena, children[i]))
     frame.state = state[0]
     frame.size = size
     frame.node = <uint32_t>(<uint64_t*>node - arena.units)

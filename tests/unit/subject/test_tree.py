@@ -272,6 +272,27 @@ def test_the_last_subject_gives_the_memory_back(at_once: bool) -> None:
         )
 
 
+def test_compaction_moves_what_is_stored_together() -> None:
+    # Nodes of every kind, own keys and chains.
+    some = [bytes([first, second]) for first in (1, 2, 3, 4) for second in range([0, 4, 16, 48, 256][first])]
+    some += [b"", b"\1", b"\4", b"b" * 700, *(b"%d" % number for number in range(3000))]
+    tree = tree_of(*some)
+    for key in some[1::2]:
+        tree.discard(key)
+    kept = dict(zip(some[::2], range(0, len(some), 2), strict=True))
+    blocks, used = tree.blocks(), tree.memory_size - tree.free_size
+    assert tree.give_back()
+    assert (tree.items(), tree.blocks(), tree.free_size) == (sorted(kept.items()), blocks, 0)
+    assert tree.memory_size <= used
+    for key in some:
+        tree.set(key, 1)
+    assert tree.items() == [(key, 1) for key in sorted(some)]
+    tree.drop_all()
+    small = tree.memory_size
+    assert tree.give_back()
+    assert (tree.items(), tree.memory_size) == ([], small)
+
+
 def test_a_dense_subject_takes_few_bytes() -> None:
     """The goal is 45 for a million; a tenth of them is as dense."""
     count = 100_000
