@@ -24,8 +24,8 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
 cdef enum:
-    # A tree of a few subjects has 512 bytes, doubled up to 64 KiB and then grown by a quarter: large arenas are moved
-    # by the kernel without being copied, and a quarter bounds what is asked for in vain.
+    # A tree of a few subjects has 512 bytes, doubled up to 64 KiB and then grown by an eighth: large arenas are moved
+    # by the kernel without being copied, and an eighth bounds what is asked for in vain.
     FIRST_CAPACITY = 64
     DOUBLED_CAPACITY = 8192
     MOST_CAPACITY = 0xFFFFFFFF
@@ -48,7 +48,7 @@ cdef bint open_arena(Arena* arena) noexcept nogil:
         capacity = arena.capacity
     memset(arena, 0, sizeof(Arena))
     arena.units = units
-    arena.units[0] = 0
+    (<uint32_t*>arena.units)[0] = 0
     arena.end = 1
     arena.capacity = capacity
     return True
@@ -65,15 +65,16 @@ cdef bint compact_arena(Arena* arena) noexcept nogil:
     Breadth first, which needs no stack: what has been moved is read again for the children that are still to be.
     """
     cdef Arena fresh
-    cdef uint32_t pos = 1, i
+    cdef uint32_t pos = 1
     cdef uint32_t* children
     cdef Head* head
+    cdef int i, room
     fresh.capacity = max(arena.end - arena.free, <uint32_t>FIRST_CAPACITY)
     fresh.units = <uint64_t*>malloc(fresh.capacity * sizeof(uint64_t))
     if fresh.units == NULL:
         return False
     fresh.end = 1
-    fresh.units[0] = arena.units[0]
+    (<uint32_t*>fresh.units)[0] = (<uint32_t*>arena.units)[0]
     move_child(arena, &fresh, <uint32_t*>fresh.units)
     while pos < fresh.end:
         head = at(&fresh, pos)
@@ -81,12 +82,10 @@ cdef bint compact_arena(Arena* arena) noexcept nogil:
         if head.kind == LEAF:
             continue
         children = children_of(head)
-        if head.kind == NODE4 or head.kind == NODE16:
-            for i in range(head.tally & COUNT):
-                move_child(arena, &fresh, children + i)
-        else:
-            for i in range(ROOM[head.kind]):
-                move_child(arena, &fresh, children + i)
+        # The small nodes keep no zeros behind their children.
+        room = head.tally & COUNT if head.kind <= NODE16 else ROOM[head.kind]
+        for i in range(room):
+            move_child(arena, &fresh, children + i)
     free(arena.units)
     arena.units = fresh.units
     arena.end = fresh.end
@@ -117,7 +116,7 @@ cdef bint reserve(Arena* arena, size_t units) noexcept nogil:
         return True
     if needed > MOST_CAPACITY:
         return False
-    capacity += capacity if capacity < DOUBLED_CAPACITY else capacity >> 2
+    capacity += capacity if capacity < DOUBLED_CAPACITY else capacity >> 3
     capacity = min(max(capacity, needed), <size_t>MOST_CAPACITY)
     moved = <uint64_t*>realloc(arena.units, capacity * sizeof(uint64_t))
     if moved == NULL:
