@@ -1,0 +1,1 @@
+# Nothing for Python: posting lists are tried through tidelog.log.posting.
