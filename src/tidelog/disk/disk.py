@@ -2,9 +2,9 @@
 
 Promises
   * Paths are relative to the disk's root, with `/` between names.
-  * `append` writes everything or raises; what it wrote is *written* (survives the end of the process). Only what a
-    `sync` that returned covers is *synced* (survives the end of the power). A new, renamed or removed name is synced by
-    `sync_directory` of the directory it is in.
+  * `append` writes everything or raises; then a beginning may be there. What it wrote is *written* (survives the end of
+    the process). Only what a `sync` that returned covers is *synced* (survives the end of the power). A new, renamed or
+    removed name is synced by `sync_directory` of the directory it is in; one moved between two, by that of both.
   * A failure is a `DiskFailed` that says what was tried, on which path, and the system's reason. After a failed `sync`
     nobody knows what is on the disk: the caller must not try again and then promise anything.
 
@@ -57,7 +57,7 @@ class Disk(Protocol):
         """With all above it; one that exists is fine."""
 
     def rename(self, old: str, new: str) -> None:
-        """Replaces `new` at once, if there is one."""
+        """A file; it replaces the file `new` at once, if there is one."""
 
     def remove(self, path: str) -> None:
         """A file, or an empty directory."""
@@ -66,3 +66,9 @@ class Disk(Protocol):
 
     def free_size(self) -> int:
         """Bytes that can still be written."""
+
+    def boot_id(self) -> str:
+        """The same as long as no power can have been lost: what was written under this id is there while it lasts.
+
+        Empty where nobody knows, which is to be taken for a loss; so is any id but the one that was noted.
+        """

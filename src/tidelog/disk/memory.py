@@ -62,7 +62,7 @@ class MemoryDisk:
 
     def open(self, path: str) -> MemoryFile:
         if path not in self.files:
-            raise failure("open", path, errno.ENOENT)
+            raise failure("open", path, errno.EISDIR if path in self.directories else errno.ENOENT)
         return MemoryFile(self.files[path])
 
     def exists(self, path: str) -> bool:
@@ -75,18 +75,22 @@ class MemoryDisk:
         return sorted(os.path.basename(name) for name in names if os.path.dirname(name) == directory)
 
     def make_directory(self, path: str) -> None:
-        while path:
-            self.directories.add(path)
-            path = os.path.dirname(path)
+        names = path.split("/") if path else []
+        above = {"/".join(names[:depth]) for depth in range(1, len(names) + 1)}
+        if above & self.files.keys():
+            raise failure("mkdir", path, errno.EEXIST)
+        self.directories |= above
 
     def rename(self, old: str, new: str) -> None:
-        if old not in self.files:
+        if old not in self.files or os.path.dirname(new) not in self.directories:
             raise failure("rename", old, errno.ENOENT)
+        if new in self.directories:
+            raise failure("rename", old, errno.EISDIR)
         self.files[new] = self.files.pop(old)
 
     def remove(self, path: str) -> None:
         if path in self.directories:
-            if self.list(path):
+            if self.list(path) or not path:
                 raise failure("remove", path, errno.ENOTEMPTY)
             self.directories.remove(path)
         elif self.files.pop(path, None) is None:
@@ -98,3 +102,7 @@ class MemoryDisk:
 
     def free_size(self) -> int:
         return self.size_max - sum(len(data) for data in self.files.values())
+
+    def boot_id(self) -> str:
+        """Whoever can ask has lost nothing."""
+        return "memory"

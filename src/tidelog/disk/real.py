@@ -10,6 +10,9 @@ from tidelog.disk.disk import Bytes
 # More parts than this go out in several calls; the system refuses more at once.
 PARTS_PER_WRITE = 1024
 
+# Linux makes one up whenever it starts.
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
 Answer = TypeVar("Answer")
 
 
@@ -110,6 +113,14 @@ class RealDisk:
     def free_size(self) -> int:
         stat = attempt("statvfs", self.root, lambda: os.statvfs(self.root))
         return stat.f_bavail * stat.f_frsize
+
+    def boot_id(self) -> str:
+        """Of the machine that asks. A disk that it does not share its power with would need more than that."""
+        try:
+            with open(BOOT_ID, encoding="ascii") as file:
+                return file.read().strip()
+        except OSError:
+            return ""
 
     def _open(self, path: str, flags: int) -> RealFile:
         fd = attempt("open", path, lambda: os.open(self._at(path), flags | os.O_CLOEXEC, 0o640))

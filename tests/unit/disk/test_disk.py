@@ -1,6 +1,7 @@
 """The contract of `tidelog.disk`, kept by every disk there is."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,11 @@ from tidelog.disk.real import RealDisk
 
 @pytest.fixture(params=["real", "memory"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
-    return RealDisk(str(tmp_path / "store")) if request.param == "real" else MemoryDisk()
+    makers: dict[str, Callable[[], Disk]] = {
+        "real": lambda: RealDisk(str(tmp_path / "store")),
+        "memory": MemoryDisk,
+    }
+    return makers[request.param]()
 
 
 def test_what_is_appended_is_read_back_where_append_said(disk: Disk) -> None:
@@ -53,6 +58,16 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.close()
 
 
+def test_a_short_read_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = RealDisk(str(tmp_path)).create("a")
+    file.append([b"hello world"])
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, size, pos: read(fd, min(size, 3), pos))
+    assert file.read(2, 8) == b"llo worl"
+    assert file.read(2, 80) == b"llo world"
+    file.close()
+
+
 def test_overwrite_and_truncate(disk: Disk) -> None:
     file = disk.create("a")
     file.append([b"0123456789"])
@@ -85,25 +100,47 @@ def test_names(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize(
-    "operation", ["open", "create", "create_below_nothing", "remove", "rename", "remove_full", "list"]
+    "operation",
+    [
+        "open",
+        "open_directory",
+        "create",
+        "create_below_nothing",
+        "make_directory",
+        "make_directory_below_file",
+        "remove",
+        "remove_full",
+        "rename",
+        "rename_below_nothing",
+        "rename_over_directory",
+        "list",
+        "sync_directory",
+    ],
 )
 def test_a_failure_says_what_and_where(disk: Disk, operation: str) -> None:
     disk.make_directory("d")
     disk.create("d/there").close()
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "open": lambda: disk.open("d/missing"),
+        "open_directory": lambda: disk.open("d"),
         "create": lambda: disk.create("d/there"),
         "create_below_nothing": lambda: disk.create("no/where"),
+        "make_directory": lambda: disk.make_directory("d/there"),
+        "make_directory_below_file": lambda: disk.make_directory("d/there/not"),
         "remove": lambda: disk.remove("d/missing"),
         "rename": lambda: disk.rename("d/missing", "d/x"),
+        "rename_below_nothing": lambda: disk.rename("d/there", "no/where"),
+        "rename_over_directory": lambda: disk.rename("d/there", "d"),
         "remove_full": lambda: disk.remove("d"),
         "list": lambda: disk.list("missing"),
+        "sync_directory": lambda: disk.sync_directory("missing"),
     }
     with pytest.raises(DiskFailed) as caught:
         calls[operation]()
     assert caught.value.path in str(caught.value)
     assert caught.value.errno
     assert caught.value.operation
+    assert (disk.list(""), disk.list("d")) == (["d"], ["there"])
 
 
 def test_a_removed_file_stays_readable_while_it_is_open(disk: Disk) -> None:
@@ -112,3 +149,16 @@ def test_a_removed_file_stays_readable_while_it_is_open(disk: Disk) -> None:
     disk.remove("a")
     assert file.read(0, 10) == b"still here"
     file.close()
+
+
+def test_the_boot_id_stays_while_the_power_does(disk: Disk) -> None:
+    assert disk.boot_id() == disk.boot_id() != ""
+
+
+def test_the_boot_id_is_that_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = tmp_path / "boot_id"
+    noted.write_text("a-b-c\n")
+    monkeypatch.setattr(real, "BOOT_ID", str(noted))
+    assert RealDisk(str(tmp_path / "one")).boot_id() == RealDisk(str(tmp_path / "two")).boot_id() == "a-b-c"
+    noted.unlink()
+    assert RealDisk(str(tmp_path / "one")).boot_id() == ""

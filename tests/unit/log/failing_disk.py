@@ -55,6 +55,9 @@ class FailingDisk:
     def free_size(self) -> int:
         return self.disk.free_size()
 
+    def boot_id(self) -> str:
+        return self.disk.boot_id()
+
 
 class FailingFile:
     def __init__(self, disk: FailingDisk, path: str, file: File) -> None:
