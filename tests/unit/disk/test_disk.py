@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.disk import SimDisk
 from tidelog.base.errors import DiskFailed
 from tidelog.disk import real
 from tidelog.disk.disk import Disk
@@ -13,11 +14,12 @@ from tidelog.disk.memory import MemoryDisk
 from tidelog.disk.real import RealDisk
 
 
-@pytest.fixture(params=["real", "memory"])
+@pytest.fixture(params=["real", "memory", "sim"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     makers: dict[str, Callable[[], Disk]] = {
         "real": lambda: RealDisk(str(tmp_path / "store")),
         "memory": MemoryDisk,
+        "sim": SimDisk,
     }
     return makers[request.param]()
 
