@@ -94,3 +94,7 @@ CURSOR_NAME_SIZE = 255
 CURSOR_GARBAGE_SIZE = 64 * KIB
 # Changes that may wait for the disk, some 10 MiB; more are refused until it has caught up.
 CURSOR_CHANGES_UNSYNCED = 65_536
+
+# Behind damage in a segment a valid record is searched for so far: more than a disk loses at once, and less than
+# a second's work.
+LOG_RESYNC_SIZE = 16 * MIB
