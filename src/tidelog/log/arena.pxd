@@ -10,7 +10,7 @@ cdef enum:
     SLAB_SIZE = 65536            # its address is found by masking; small enough to become empty again
     # One page less than the alignment: what the C library writes in front of the next slab stands there, otherwise it
     # would leave the room of a whole slab between two of them.
-    SLAB_PAGES = SLAB_SIZE // PAGE_SIZE - 1
+    SLAB_PAGES = (SLAB_SIZE >> 8) - 1
 
 
 cdef struct Piece:
