@@ -5,7 +5,7 @@
     ├─ ConfigError(path, line, ...)  a configuration that cannot be used; says where and what to do
     │  └─ ConfigErrors(errors)        all that is wrong with one, a line each
     ├─ StorageError                  what is stored cannot be read or written
-    │  └─ DiskFailed(operation, path, errno)
+    │  └─ DiskFailed(operation, path, errno) · BlockDamaged(start_pos, end_pos) · KeyUnavailable(key_id)
     ├─ CursorError                   a request about a named position that is refused; nothing has changed
     │  └─ CursorBehind(name, seq, current) · CursorConflict(name, expected, actual)
     └─ ClientError                   what the synchronous client reports to its caller
@@ -69,6 +69,23 @@ class DiskFailed(StorageError):
         self.operation = operation
         self.path = path
         self.errno = error.errno
+
+
+class BlockDamaged(StorageError):
+    """Bytes of a packed segment cannot be read. The positions are those of the plain one."""
+
+    def __init__(self, start_pos: int, end_pos: int, reason: str) -> None:
+        super().__init__(f"bytes {start_pos} to {end_pos} of a packed segment are lost: {reason}")
+        self.start_pos = start_pos
+        self.end_pos = end_pos
+
+
+class KeyUnavailable(StorageError):
+    """What is stored was sealed with a key that is not here. Says which, and never what it is."""
+
+    def __init__(self, key_id: str, reason: str) -> None:
+        super().__init__(f"key {key_id!r}: {reason}")
+        self.key_id = key_id
 
 
 class CursorError(TidelogError):

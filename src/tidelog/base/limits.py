@@ -98,3 +98,16 @@ CURSOR_CHANGES_UNSYNCED = 65_536
 # Behind damage in a segment a valid record is searched for so far: more than a disk loses at once, and less than
 # a second's work.
 LOG_RESYNC_SIZE = 16 * MIB
+
+# A packed segment is read, and damaged, block by block: large enough for zstd to find what repeats, small enough
+# that a single message costs well below a millisecond.
+PACKED_BLOCK_SIZE = 64 * KIB
+# What a file may say that its blocks have: what reading one costs at most.
+PACKED_BLOCK_SIZE_MOST = 1 * MIB
+# Decoded blocks kept per packed segment that is open: two readers in different places, each with a record across
+# an edge.
+PACKED_BLOCKS_CACHED = 4
+# zstd's own default. Higher levels cost many times as much for some per cent.
+PACKED_ZSTD_LEVEL = 3
+# Bytes of a key's id: a word and a date.
+KEY_ID_SIZE = 64
