@@ -1,8 +1,9 @@
 """Answers to requests on `$SYS.REQ.`: the monitoring documents over NATS, in the envelope of nats-server.
 
-    $SYS.REQ.SERVER.PING[.<NAME>]      every server answers: VARZ, CONNZ, SUBSZ, ACCOUNTZ, HEALTHZ, STATSZ,
-    IDZ ... $SYS.REQ.SERVER.<server id>.<NAME> this server $SYS.REQ.ACCOUNT.<account>.<NAME>  one account:
-    CONNZ, SUBSZ, LEAFZ, INFO, STATZ $SYS.REQ.USER.INFO                 who the asker is
+    $SYS.REQ.SERVER.PING[.<NAME>]           every server answers: VARZ, CONNZ, SUBSZ, ACCOUNTZ, HEALTHZ, STATSZ, IDZ ...
+    $SYS.REQ.SERVER.<server id>.<NAME>      this server
+    $SYS.REQ.ACCOUNT.<account>.<NAME>       one account: CONNZ, SUBSZ, LEAFZ, INFO, STATZ
+    $SYS.REQ.USER.INFO                      who the asker is
 
 The system account may ask all of these. Every other account may ask who it is, and for CONNZ and STATZ of
 itself.
