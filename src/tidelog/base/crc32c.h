@@ -22,8 +22,9 @@ static inline void tidelog_crc32c_prepare(void) {
         }
 }
 
-static inline uint32_t tidelog_crc32c_by_table(const unsigned char *data, size_t size) {
-    uint32_t crc = 0xFFFFFFFFu;
+/* What `crc`, a register that has seen what is before, is after these bytes. A checksum begins with all ones, and is the
+   complement of the register at its end. */
+static inline uint32_t tidelog_crc32c_register_by_table(uint32_t crc, const unsigned char *data, size_t size) {
     while (size >= 8) {
         uint32_t low = crc ^ ((uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24);
         crc = tidelog_crc_table[7][low & 0xFF] ^ tidelog_crc_table[6][(low >> 8) & 0xFF]
@@ -35,13 +36,17 @@ static inline uint32_t tidelog_crc32c_by_table(const unsigned char *data, size_t
     }
     while (size--)
         crc = (crc >> 8) ^ tidelog_crc_table[0][(crc ^ *data++) & 0xFF];
-    return ~crc;
+    return crc;
+}
+
+static inline uint32_t tidelog_crc32c_by_table(const unsigned char *data, size_t size) {
+    return ~tidelog_crc32c_register_by_table(0xFFFFFFFFu, data, size);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target("sse4.2")))
-static uint32_t tidelog_crc32c_by_instruction(const unsigned char *data, size_t size) {
-    uint64_t crc = 0xFFFFFFFFu, word;
+static uint32_t tidelog_crc32c_register_by_instruction(uint32_t before, const unsigned char *data, size_t size) {
+    uint64_t crc = before, word;
     while (size >= 8) {
         memcpy(&word, data, 8);
         crc = __builtin_ia32_crc32di(crc, word);
@@ -51,16 +56,20 @@ static uint32_t tidelog_crc32c_by_instruction(const unsigned char *data, size_t 
     uint32_t rest = (uint32_t)crc;
     while (size--)
         rest = __builtin_ia32_crc32qi(rest, *data++);
-    return ~rest;
+    return rest;
 }
-static inline uint32_t tidelog_crc32c(const void *data, size_t size) {
+static inline uint32_t tidelog_crc32c_register(uint32_t crc, const void *data, size_t size) {
     if (__builtin_cpu_supports("sse4.2"))
-        return tidelog_crc32c_by_instruction((const unsigned char *)data, size);
-    return tidelog_crc32c_by_table((const unsigned char *)data, size);
+        return tidelog_crc32c_register_by_instruction(crc, (const unsigned char *)data, size);
+    return tidelog_crc32c_register_by_table(crc, (const unsigned char *)data, size);
 }
 #else
-static inline uint32_t tidelog_crc32c(const void *data, size_t size) {
-    return tidelog_crc32c_by_table((const unsigned char *)data, size);
+static inline uint32_t tidelog_crc32c_register(uint32_t crc, const void *data, size_t size) {
+    return tidelog_crc32c_register_by_table(crc, (const unsigned char *)data, size);
 }
 #endif
+
+static inline uint32_t tidelog_crc32c(const void *data, size_t size) {
+    return ~tidelog_crc32c_register(0xFFFFFFFFu, data, size);
+}
 #endif

@@ -76,6 +76,10 @@ cdef inline bint fits(Outline* outline, uint64_t seq, int64_t ts_ns) noexcept no
         return False
     return outline.messages == 0 or ts_ns >= outline.last_ts_ns
 
+cdef inline bint sample_is_due(Outline* outline, uint64_t pos) noexcept nogil:
+    cdef Py_ssize_t count = outline.samples.count
+    return count == 0 or pos - (<Sample*>outline.samples.items)[count - 1].pos >= SAMPLE_EVERY
+
 cdef inline bint add_message(
     Outline* outline, uint64_t seq, uint64_t pos, int64_t ts_ns, uint64_t size
 ) noexcept nogil:
@@ -88,8 +92,7 @@ cdef inline bint add_message(
             return False
         hole.first = outline.last_seq + 1
         hole.count = seq - hole.first
-    sample = <Sample*>outline.samples.items + (outline.samples.count - 1)
-    if outline.samples.count == 0 or pos - sample.pos >= SAMPLE_EVERY:
+    if sample_is_due(outline, pos):
         sample = <Sample*>push(&outline.samples, sizeof(Sample))
         if sample == NULL:
             return False

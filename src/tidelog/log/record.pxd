@@ -65,7 +65,3 @@ cdef bint valid(const char* data, Py_ssize_t room, uint32_t salt) noexcept nogil
 cdef Py_ssize_t resync(
     const char* data, Py_ssize_t size, Py_ssize_t start, uint32_t salt, uint64_t seq_least, uint64_t seq_most
 ) noexcept nogil
-cdef Py_ssize_t resync_before(
-    const char* data, Py_ssize_t size, Py_ssize_t start, Py_ssize_t stop,
-    uint32_t salt, uint64_t seq_least, uint64_t seq_most
-) noexcept nogil

@@ -111,18 +111,13 @@ cdef bint valid(const char* data, Py_ssize_t room, uint32_t salt) noexcept nogil
 cdef Py_ssize_t resync(
     const char* data, Py_ssize_t size, Py_ssize_t start, uint32_t salt, uint64_t seq_least, uint64_t seq_most
 ) noexcept nogil:
-    """Where, from `start` on, the first valid record with a sequence in the bounds begins; -1: nowhere."""
-    return resync_before(data, size, start, size, salt, seq_least, seq_most)
+    """Where, from `start` on, the first valid record with a sequence in the bounds begins; -1: nowhere.
 
-
-cdef Py_ssize_t resync_before(
-    const char* data, Py_ssize_t size, Py_ssize_t start, Py_ssize_t stop,
-    uint32_t salt, uint64_t seq_least, uint64_t seq_most
-) noexcept nogil:
-    """The same for records that begin before `stop`, wherever they end."""
+    Reads whatever looks like a record, each time from end to end: for bytes that are few. `survey` has its own search.
+    """
     cdef Py_ssize_t at
     cdef Head* head
-    for at in range(start, min(stop, size - HEADER_SIZE + 1)):
+    for at in range(start, size - HEADER_SIZE + 1):
         head = <Head*>(data + at)
         if seq_least <= head.seq <= seq_most and valid(data + at, size - at, salt):
             return at

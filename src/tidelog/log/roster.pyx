@@ -19,7 +19,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy
 
 from tidelog.base.varint cimport put_varint, varint_size
-from tidelog.base.vector cimport append, push, release
+from tidelog.base.vector cimport append, push, release, reserve
 
 cdef extern from "hash.h":
     uint64_t tidelog_hash(const char* data, size_t size, uint64_t seed) nogil
@@ -40,7 +40,8 @@ cdef class Roster:
         self.mask = FIRST_SLOTS - 1
         self.dice = PROCESS_SEED
         self.slots = <uint32_t*>calloc(FIRST_SLOTS, sizeof(uint32_t))
-        if self.slots == NULL:
+        # With room from the start, so that an empty subject has a place as well.
+        if self.slots == NULL or not reserve(&self.texts, 1, 1):
             raise MemoryError
 
     def __dealloc__(self):

@@ -6,6 +6,7 @@ from tidelog.base.vector cimport Vector
 from tidelog.log.outline cimport Outline
 from tidelog.log.record cimport Head
 from tidelog.log.roster cimport Roster
+from tidelog.log.stretch cimport Stretch
 
 cdef struct Damage:
     uint64_t pos
@@ -15,6 +16,7 @@ cdef struct Damage:
 cdef class Survey:
     cdef Outline outline        # its size is the end of the last record
     cdef Roster roster
+    cdef Stretch stretch
     cdef Vector damaged         # Damage, in their order
     cdef uint64_t seen          # the last sequence that a record has named
     cdef uint64_t seq_most

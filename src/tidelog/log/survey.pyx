@@ -9,7 +9,8 @@ Promises
   * The pass runs without the GIL, so that it can be made in a worker thread while the loop goes on.
 
 How: an `Outline` for the numbers and a `Roster` for the subjects, filled record by record. Nothing refers to the bytes
-when the pass is over.
+when the pass is over. Behind damage every position may look like the head of a large record (a client may have sent
+nothing else), so that checksums there are taken from a `Stretch`, which makes the search linear.
 
 It decides nothing: to cut a torn tail, or to call it damage, is up to the caller.
 """
@@ -25,8 +26,9 @@ from tidelog.log.outline cimport (
     add_expiry, add_message, begin, drop, fits, listed_controls, listed_expiries, listed_holes, listed_samples,
 )
 from tidelog.log.record cimport (
-    ERASED, HAS_EXPIRY, HEADER_SIZE, MESSAGE, SKIP, TRIM, crc32c, expiry_of, head_at, resync_before, subject_of, valid
+    ERASED, HAS_EXPIRY, HEADER_SIZE, MESSAGE, SKIP, TRIM, crc32c, expiry_of, head_at, plausible, subject_of, valid
 )
+from tidelog.log.stretch cimport Stretch
 
 cdef Py_ssize_t RESYNC_SIZE = limits.LOG_RESYNC_SIZE
 
@@ -63,6 +65,7 @@ cdef class Survey:
             raise ValueError("sequences begin at 1")
         begin(&self.outline, base_seq)
         self.roster = Roster()
+        self.stretch = Stretch()
         self.seen = base_seq - 1
         self.seq_most = seq_most
         self.salt = salt
@@ -129,22 +132,29 @@ cdef class Survey:
         self, const char* data, Py_ssize_t size, Py_ssize_t pos, Py_ssize_t expected_end
     ) noexcept nogil:
         """Where the next record begins that can be taken, behind `pos` where none does; -1: not within reach."""
-        cdef Py_ssize_t stop = max(pos + RESYNC_SIZE, expected_end)
-        while True:
-            pos = resync_before(data, size, pos + 1, stop, self.salt, self.seen, self.seq_most)
-            if pos < 0 or self.in_order(head_at(data + pos)):
-                return pos
+        cdef Py_ssize_t stop = min(max(pos + RESYNC_SIZE, expected_end), size - HEADER_SIZE + 1), at
+        cdef Head* head
+        for at in range(pos + 1, stop):
+            head = head_at(data + at)
+            if not self.seen <= head.seq <= self.seq_most or not plausible(data + at, size - at):
+                continue
+            if self.in_order(head) and (head.crc ^ self.salt) == self.stretch.crc(data, at + 4, at + head.size):
+                return at
+        return -1
 
     cdef bint note_damage(self, Py_ssize_t pos, Py_ssize_t size) noexcept nogil:
         """False: there is no memory."""
-        cdef Damage* damage = <Damage*>self.damaged.items + (self.damaged.count - 1)
-        if self.damaged.count == 0 or damage.pos + damage.size != <uint64_t>pos:
-            damage = <Damage*>push(&self.damaged, sizeof(Damage))
-            if damage == NULL:
-                return False
-            damage.pos = pos
-            damage.size = 0
-        damage.size += size
+        cdef Damage* damage
+        if self.damaged.count:
+            damage = <Damage*>self.damaged.items + (self.damaged.count - 1)
+            if damage.pos + damage.size == <uint64_t>pos:
+                damage.size += size
+                return True
+        damage = <Damage*>push(&self.damaged, sizeof(Damage))
+        if damage == NULL:
+            return False
+        damage.pos = pos
+        damage.size = size
         return True
 
     # ---- the index file ----

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from tidelog.base import limits
-from tidelog.log.record import encode_fact, encode_message
+from tidelog.log.record import checksum, encode_fact, encode_message
 from tidelog.log.survey import Survey, survey
 from unit.log.segment import DELETE, HEADER, SALT, SAMPLE_EVERY, SKIP, TRIM, Segment, example
 
@@ -163,7 +163,7 @@ def test_an_erased_message_is_a_message_without_a_subject() -> None:
     erased = bytearray(encode_message(2, 5, b"secret", b"", b"secret", 9, 0))
     erased[25] |= 2
     erased[40:] = bytes(len(erased) - 40)
-    crc = encode_crc(bytes(erased))
+    crc = salted_crc(bytes(erased))
     segment = Segment(1)
     segment.add(1, 5, b"a")
     data = segment.data + crc + bytes(erased[4:]) + encode_message(3, 5, b"a", b"", b"", 0, SALT)
@@ -172,9 +172,7 @@ def test_an_erased_message_is_a_message_without_a_subject() -> None:
     assert (found.subjects, found.damages) == ({b"a": [1, 3]}, [])
 
 
-def encode_crc(record: bytes) -> bytes:
-    from tidelog.log.record import checksum
-
+def salted_crc(record: bytes) -> bytes:
     return (checksum(record[4:]) ^ SALT).to_bytes(4, "little")
 
 
@@ -193,6 +191,23 @@ def test_how_far_is_searched() -> None:
     # Where records are expected, they are searched for however far that is.
     found = survey(beyond, 1, SALT, expected_end=len(beyond))
     assert (found.damages, found.last_seq, found.torn_size) == ([(start, reach)], 2, 0)
+
+
+def test_bytes_that_look_like_large_records_do_not_hold_up_the_search() -> None:
+    # 131,072 heads, each of a record of some 4 MiB: to read them all would take minutes.
+    count = 4 * limits.MIB // 32
+    heads = b"".join(
+        encode_message(2, 1, b"", b"", b"", 0, 0)[:4]
+        + (32 * (count - number)).to_bytes(4, "little")
+        + encode_message(2 + number, 1, b"", b"", b"", 0, 0)[8:]
+        for number in range(count)
+    )
+    segment = Segment(1)
+    segment.add(1, 1, b"a")
+    start = len(segment.data)
+    data = segment.data + heads + encode_message(2, 1, b"b", b"", b"", 0, SALT)
+    found = survey(data, 1, SALT)
+    assert (found.damages, found.last_seq, found.torn_size) == ([(start, len(heads))], 2, 0)
 
 
 def test_subjects_are_in_byte_order() -> None:
