@@ -191,7 +191,9 @@ def grown(segment: Segment) -> Sidecar:
         if not seq:
             sidecar.note_control(pos, end - pos)
             continue
-        sidecar.note(seq, pos, int.from_bytes(segment.data[pos + 16 : pos + 24], "little"), end - pos)
+        sidecar.note(
+            seq, pos, int.from_bytes(segment.data[pos + 16 : pos + 24], "little", signed=True), end - pos
+        )
         if seq in expiries:
             sidecar.note_expiry(seq, expiries[seq])
     return sidecar

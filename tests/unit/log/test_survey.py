@@ -79,7 +79,7 @@ def without(segment: Segment, hit: int) -> dict[str, object]:
             left.data += bytes(sizes[number] - pos)
         elif seq:
             [subject] = [subject for subject, seqs in segment.rows.items() if seq in seqs]
-            ts_ns = int.from_bytes(segment.data[pos + 16 : pos + 24], "little")
+            ts_ns = int.from_bytes(segment.data[pos + 16 : pos + 24], "little", signed=True)
             front = 32 + len(subject) + (8 if seq in expiries else 0)
             left.add(seq, ts_ns, subject, segment.data[pos + front : sizes[number]], expiries.get(seq, 0))
         else:
