@@ -111,3 +111,45 @@ PACKED_BLOCKS_CACHED = 4
 PACKED_ZSTD_LEVEL = 3
 # Bytes of a key's id: a word and a date.
 KEY_ID_SIZE = 64
+# The open end of a log is kept in chunks that grow by four, so that a quiet log costs 4 KiB and a busy one few
+# allocations; the last size is a good write.
+TAIL_CHUNK_FIRST = 4 * KIB
+TAIL_CHUNK_LAST = 256 * KIB
+
+# A record's size is kept in 32 bits; this is far beyond any payload and lets sums be added without care.
+RECORD_SIZE = 1024 * MIB
+# The longest subject a record can name.
+RECORD_SUBJECT_SIZE = 65_535
+
+# One delete record holds the ranges of one commit up to here; more are cut into several.
+DELETE_RECORD_SIZE = 64 * KIB
+
+# What a reader that walks through a segment reads at once, and what one that jumps about does. A jump ends at the
+# next sample anyway.
+READ_AHEAD_SIZE = 128 * KIB
+
+# Sealed segments of one log that are kept open for reading.
+SEGMENT_FILES_OPEN = 16
+
+# A selection's window: at first a page and a half of sequences, at most a megabyte, for filters that match very many
+# subjects.
+SELECTION_ROOM_FIRST = 1024
+SELECTION_ROOM_MOST = 128 * 1024
+# So many messages are looked at one by one rather than gathered from the index: followers at the tail do that.
+SELECTION_WALK_ALWAYS = 64
+# Windows of filters that are asked for again and again from outside.
+SELECTIONS_KEPT = 16
+
+# What retention by time removes in one tick: so many messages take a few milliseconds.
+RETENTION_PER_TICK = 16_384
+# How often a log tries a full disk again.
+FULL_DISK_RETRY_NS = 250_000_000
+# What went wrong in the background, kept for whoever asks.
+TROUBLES_KEPT = 64
+
+# A log that skips further than this begins another segment: positions in one are kept in 32 bits.
+SKIP_WITHIN_SEGMENT = 1 << 30
+
+# Sequences that are promised at once where acknowledgements do not wait for a sync. Each promise costs a sync, and a
+# power loss a gap of up to so many sequences.
+CEILING_STEP = 1 << 20

@@ -163,6 +163,18 @@ def find_valid(bytes data not None, Py_ssize_t start, uint64_t seq_least, uint64
     return resync(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), start, salt, seq_least, seq_most)
 
 
+def find_salt(bytes data not None, Py_ssize_t pos) -> int | None:
+    """The salt under which a record is at `pos` and another behind it, if there is one."""
+    cdef const char* place = PyBytes_AS_STRING(data) + pos
+    cdef Py_ssize_t room = PyBytes_GET_SIZE(data) - pos
+    cdef Head* head = head_at(place)
+    cdef uint32_t salt
+    if not plausible(place, room):
+        return None
+    salt = head.crc ^ tidelog_crc32c(place + 4, head.size - 4)
+    return salt if head.size == <uint64_t>room or valid(place + head.size, room - head.size, salt) else None
+
+
 def decode(bytes data not None, Py_ssize_t pos=0, uint32_t salt=0) -> dict:
     """The fields of the valid record at `pos`."""
     if not is_valid(data, pos, salt):

@@ -1,0 +1,68 @@
+"""Which sequences may have been given out before the power was lost.
+
+Where an acknowledgement does not wait for a sync, a power loss may take messages whose sequences are known outside.
+The ceiling is a synced promise: no sequence beyond it was given out. After a power loss the log goes on above it, so
+that no sequence ever means two messages. The end of the process alone takes nothing, and leaves no gap: the file says
+in which boot it was written.
+"""
+
+import struct
+
+from tidelog.base.limits import CEILING_STEP
+from tidelog.disk.disk import Disk
+from tidelog.log.record import checksum
+
+MAGIC = b"TIDECEIL"
+_HEAD = struct.Struct("<8sIQ")
+
+
+class Ceiling:
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = f"{directory}/ceiling"
+        self._directory = directory
+        self.seq = 0
+
+    def raise_beyond(self, last_seq: int) -> int:
+        """Promise some more sequences, durably. Returns the last one that may be given out."""
+        seq = last_seq + CEILING_STEP
+        body = seq.to_bytes(8, "little") + self._disk.boot_id().encode()
+        new = f"{self._path}.new"
+        if self._disk.exists(new):
+            self._disk.remove(new)
+        file = self._disk.create(new)
+        try:
+            file.append([MAGIC, checksum(body).to_bytes(4, "little"), body])
+            file.sync()
+        finally:
+            file.close()
+        self._disk.rename(new, self._path)
+        self._disk.sync_directory(self._directory)
+        self.seq = seq
+        return seq
+
+    def floor(self, last_seq: int) -> int:
+        """The least sequence for the next message of a log that was found with `last_seq`."""
+        if not self._disk.exists(self._path):
+            return last_seq + 1
+        file = self._disk.open(self._path)
+        try:
+            data = file.read(0, file.size)
+        finally:
+            file.close()
+        if len(data) < _HEAD.size or data[:8] != MAGIC:
+            return last_seq + 1
+        seq: int
+        _, crc, seq = _HEAD.unpack_from(data)
+        if crc != checksum(data[12:]):
+            return last_seq + 1
+        boot_id = data[_HEAD.size :].decode(errors="replace")
+        if boot_id and boot_id == self._disk.boot_id():
+            return last_seq + 1
+        return max(last_seq, seq) + 1
+
+    def drop(self) -> None:
+        """Everything is synced, and the log is closed."""
+        if self._disk.exists(self._path):
+            self._disk.remove(self._path)
+        self.seq = 0

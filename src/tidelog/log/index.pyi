@@ -1,0 +1,16 @@
+from tidelog.log.filter import Filter
+from tidelog.log.posting import PostingTable
+from tidelog.subject.tree import SubjectTree
+
+class SubjectIndex:
+    tree: SubjectTree
+    lists: PostingTable
+    count: int
+    def forget(self, seq: int) -> bool: ...
+    def last_per_subject(self, filter: Filter, last_seq: int) -> list[int]: ...
+    def subjects(self, filter: Filter) -> list[tuple[bytes, int, int, int]]: ...
+    def memory_size(self) -> int: ...
+
+class Selection:
+    filter: Filter
+    def __init__(self, index: SubjectIndex, filter: Filter) -> None: ...

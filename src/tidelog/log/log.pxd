@@ -1,0 +1,39 @@
+"""Door to logs."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from tidelog.log.read cimport Horizon
+from tidelog.log.store cimport Store
+
+
+cdef class Log:
+    cdef readonly Store store
+    cdef readonly Horizon horizon
+    cdef readonly object committer
+    cdef readonly object settings
+    cdef readonly object disk
+    cdef object clock
+    cdef object worker
+    cdef readonly object expiries               # when messages expire
+    cdef object ceiling                # which sequences may be given out; None: any
+    cdef readonly object keeper                 # seals, compacts and removes segments
+    cdef readonly object refusal       # why nothing may be appended; None: it may
+    cdef readonly object failure       # the same, when it is final
+    cdef readonly bint closed
+    cdef object selections             # of filters that are asked for again and again
+    cdef uint64_t ceiling_seq          # no sequence beyond it may be given out yet
+    cdef bint bounded                  # there are limits that an append can meet
+    cdef uint64_t max_messages
+    cdef uint64_t max_size
+    cdef uint64_t max_per_subject
+    cdef bint discard_new
+    cdef bint discard_new_per_subject
+
+    cdef uint64_t append_raw(
+        self, const char* subject, Py_ssize_t subject_size, const char* header, Py_ssize_t header_size,
+        const char* payload, Py_ssize_t payload_size, int64_t ts_ns, int64_t expiry_ns,
+    ) except 0
+    cdef int check_limits(
+        self, const char* subject, Py_ssize_t subject_size, Py_ssize_t size
+    ) except -1
+    cdef int enforce_limits(self) except -1

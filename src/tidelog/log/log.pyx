@@ -1,0 +1,497 @@
+# cython: wraparound=True
+"""THE CONTRACT: what a log is to everybody outside this room.
+
+A log is an append-only sequence of messages `(seq, ts, subject, header, payload)` on a disk, with an index over all
+subjects. Sequences start at 1, only grow, and are never given out twice.
+
+    log = recover.open_log(disk, "orders", settings, clock, worker)
+
+    log.append(subject, payload, header) -> seq     in memory now; readers see it when it is committed
+    log.commit()                                    at the end of a tick: one write, and a sync if the policy asks
+    log.wait(seq, callback)                         called, in order, once the ack level of the policy covers `seq`
+    log.remove(seq), log.purge(...)                 delete; said in the log with the next commit
+    log.tick()                                      lets time pass: syncs, ages, expires, tries a full disk again
+    log.next_due_ns()                               when `tick` is wanted next, in monotonic time
+
+    log.get(seq), log.next(filter, seq), log.previous(filter, seq), log.count(filter, seq)
+    log.reader(...)                                 a cursor, in either direction (log.read)
+    log.state(), log.configure(settings), log.close()
+
+Promises, beside those of `store`, `commit` and `read`
+  * APPEND-1: a message that is refused leaves no trace. Limits are arithmetic on figures that are always there.
+  * APPEND-2: when the disk is full, what was accepted waits and is written when there is room; what comes is refused.
+    Any other failed write, and every failed sync, is final: the log reads on and takes nothing any more.
+  * The caller owns the thread. Only jobs given to the worker run elsewhere, and they touch no state.
+
+What it does not do: know what a stream is, or look into headers and payloads.
+"""
+
+import errno
+from collections import OrderedDict
+from collections.abc import Callable
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport uint32_t
+
+from tidelog.base import limits
+from tidelog.base.errors import DiskFailed, StorageError
+from tidelog.log.tail cimport Run
+from tidelog.log.commit import Committer
+from tidelog.log.filter cimport Filter
+from tidelog.log.index cimport Selection
+from tidelog.log.policy import AckLevel
+from tidelog.log.read cimport Reader, message_of
+from tidelog.log.record cimport encoded_size
+from tidelog.log.state import LogState
+from tidelog.subject.node cimport NO_VALUE
+
+cdef Py_ssize_t SELECTIONS = limits.SELECTIONS_KEPT
+cdef Py_ssize_t PER_TICK = limits.RETENTION_PER_TICK
+cdef uint64_t NO_BOUND = <uint64_t>-1
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class LogRefused(StorageError):
+    """The log takes nothing now; the text says why, and whether that may end."""
+
+
+class LimitReached(StorageError):
+    """The message would go beyond a limit, and the settings say to refuse it. `limit` names which."""
+
+    def __init__(self, limit: str, text: str) -> None:
+        super().__init__(text)
+        self.limit = limit
+
+
+class Start:
+    """Where a reader begins when it is not told a sequence or a time."""
+
+    FIRST = "first"
+    LAST = "last"
+    NEW = "new"
+
+
+cdef class Log:
+    def __init__(self, Store store not None, settings, clock, worker, expiries, ceiling, keeper) -> None:
+        self.store = store
+        self.disk = store.disk
+        self.settings = settings
+        self.clock = clock
+        self.worker = worker
+        self.ceiling = ceiling
+        self.keeper = keeper
+        self.horizon = Horizon(store.last_seq)
+        self.expiries = expiries
+        self.selections = OrderedDict()
+        self.committer = Committer(
+            settings.policy, clock, worker, self.committed, self.fail, store.last_seq
+        )
+        self.ceiling_seq = NO_BOUND
+        self.take_limits()
+
+    # ---- writing ----
+
+    cdef uint64_t append_raw(
+        self, const char* subject, Py_ssize_t subject_size, const char* header, Py_ssize_t header_size,
+        const char* payload, Py_ssize_t payload_size, int64_t ts_ns, int64_t expiry_ns,
+    ) except 0:
+        """Append a message of the time `ts_ns` (0: now). Returns its sequence."""
+        cdef uint64_t seq
+        if self.refusal is not None:
+            raise LogRefused(str(self.refusal))
+        if self.bounded:
+            self.check_limits(
+                subject, subject_size, encoded_size(subject_size, header_size, payload_size, expiry_ns != 0)
+            )
+        if self.store.last_seq >= self.ceiling_seq:
+            self.raise_ceiling()
+        if ts_ns == 0:
+            ts_ns = self.clock.now_ns()
+        self.store.append(
+            ts_ns, expiry_ns, subject, subject_size, header, header_size, payload, payload_size
+        )
+        seq = self.store.last_seq
+        if expiry_ns:
+            self.expiries.add(expiry_ns, seq)
+        if self.bounded:
+            self.enforce_limits()
+        return seq
+
+    def append(
+        self, bytes subject not None, bytes payload not None, bytes header not None=b"", int64_t ts_ns=0, int64_t expiry_ns=0
+    ) -> int:
+        return self.append_raw(
+            PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), PyBytes_AS_STRING(header), PyBytes_GET_SIZE(header),
+            PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), ts_ns, expiry_ns,
+        )
+
+    def skip_to(self, uint64_t next_seq) -> None:
+        """The next message gets at least this sequence."""
+        if self.refusal is not None:
+            raise LogRefused(str(self.refusal))
+        self.store.skip_to(next_seq)
+
+    def commit(self) -> None:
+        """Write what has come since the last commit, in one go. At the end of every tick in which something came."""
+        if self.failure is not None or self.closed:
+            return
+        try:
+            size = self.store.write()
+        except DiskFailed as error:
+            if error.errno not in FULL:
+                self.committer.fail(StorageError(f"what was accepted could not be written: {error}"))
+            else:
+                self.refusal = f"the disk is full ({error}); what was accepted waits, and new messages are taken when there is room again"
+            return
+        self.refusal = None
+        if size:
+            self.committer.wrote(self.store.last_seq, size, self.store.files_written())
+        self.keeper.after_commit(self)
+
+    def wait(self, uint64_t seq, callback: Callable[[StorageError | None], None]) -> None:
+        self.committer.wait(seq, callback)
+
+    def tick(self) -> None:
+        """Let time pass."""
+        if self.failure is not None or self.closed:
+            return
+        if self.refusal is not None:
+            self.commit()
+        self.expire()
+        self.committer.tick()
+        self.keeper.tick(self)
+
+    def next_due_ns(self) -> int | None:
+        """When `tick` has something to do, in monotonic time; None: nothing is waiting."""
+        now_ns, monotonic_ns = self.clock.now_ns(), self.clock.monotonic_ns()
+        dues = [self.committer.next_due_ns()]
+        if self.refusal is not None:
+            dues.append(monotonic_ns + limits.FULL_DISK_RETRY_NS)
+        walls = [self.expiries.next_due_ns()]
+        if self.settings.limits.max_age_ns and self.store.count:
+            walls.append(self.first_ts_ns() + self.settings.limits.max_age_ns)
+        dues += [monotonic_ns + max(0, wall - now_ns) for wall in walls if wall is not None]
+        return min((due for due in dues if due is not None), default=None)
+
+    def committed(self) -> None:
+        """The committer has moved."""
+        self.horizon.move(self.committer.committed_seq)
+
+    def fail(self, failure: StorageError) -> None:
+        """Nothing is taken any more; what is committed can be read."""
+        self.failure = failure
+        self.refusal = failure
+
+    def raise_ceiling(self) -> None:
+        self.ceiling_seq = self.ceiling.raise_beyond(self.store.last_seq)
+
+    # ---- limits ----
+
+    def take_limits(self) -> None:
+        bounds = self.settings.limits
+        self.max_messages = bounds.max_messages
+        self.max_size = bounds.max_size
+        self.max_per_subject = bounds.max_per_subject
+        self.discard_new = bounds.discard_new
+        self.discard_new_per_subject = bounds.discard_new_per_subject
+        self.bounded = bool(bounds.max_messages or bounds.max_size or bounds.max_per_subject)
+        if self.ceiling is not None and self.settings.policy.ack is AckLevel.WRITTEN:
+            self.ceiling_seq = self.ceiling.seq
+        else:
+            # Nobody sees a sequence before it is synced, so none that is lost was ever known.
+            self.ceiling_seq = NO_BOUND
+
+    cdef int check_limits(self, const char* subject, Py_ssize_t subject_size, Py_ssize_t size) except -1:
+        """Refuse what the settings say to refuse."""
+        cdef Store store = self.store
+        cdef uint32_t slot = NO_VALUE
+        cdef bint replaces
+        if self.max_size and <uint64_t>size > self.max_size:
+            raise LimitReached("size", f"a message of {size} bytes does not fit into a log of {self.max_size}")
+        if not (self.discard_new or self.discard_new_per_subject):
+            return 0
+        if self.max_per_subject:
+            slot = store.index.tree.find(subject, subject_size)
+        replaces = slot != NO_VALUE and store.index.lists.size(slot) >= self.max_per_subject
+        if replaces and self.discard_new and self.discard_new_per_subject:
+            raise LimitReached("per subject", "maximum messages per subject exceeded")
+        if not self.discard_new or replaces:
+            return 0
+        if self.max_messages and store.count >= self.max_messages:
+            raise LimitReached("messages", "maximum messages exceeded")
+        if self.max_size and store.size + size > self.max_size:
+            raise LimitReached("size", "maximum bytes exceeded")
+        return 0
+
+    cdef int enforce_limits(self) except -1:
+        """Remove what is too much now. A message that cannot be read for that stays; it was not this one's fault."""
+        cdef Store store = self.store
+        cdef uint32_t slot = store.slot
+        try:
+            if self.max_per_subject:
+                while store.index.lists.size(slot) > self.max_per_subject:
+                    store.remove(store.index.lists.first(slot))
+            if self.max_messages:
+                while store.count > self.max_messages:
+                    store.remove(store.first_seq)
+            if self.max_size:
+                while store.size > self.max_size and store.count > 1:
+                    store.remove(store.first_seq)
+        except DiskFailed as error:
+            self.keeper.trouble(error)
+        return 0
+
+    def expire(self) -> None:
+        """Remove what is too old, a bounded number at a time."""
+        cdef Py_ssize_t left = PER_TICK
+        now_ns = self.clock.now_ns()
+        try:
+            for seq in self.expiries.take_due(now_ns, left):
+                self.store.remove(seq)
+                left -= 1
+            oldest_ns = now_ns - self.settings.limits.max_age_ns
+            if self.settings.limits.max_age_ns:
+                while left and self.store.count and self.first_ts_ns() <= oldest_ns:
+                    self.store.remove(self.store.first_seq)
+                    left -= 1
+        except DiskFailed as error:
+            self.keeper.trouble(error)
+        if left != PER_TICK:
+            self.commit()
+
+    # ---- deleting ----
+
+    def remove(self, uint64_t seq) -> bool:
+        """Delete a message; tells whether there was one."""
+        if self.failure is not None:
+            raise LogRefused(str(self.failure))
+        return self.store.remove(seq) > 0
+
+    def purge(self, Filter filter=None, *, before_seq=None, int keep=0) -> int:
+        """Delete what matches: all, those before a sequence, or all but the newest `keep`. Returns how many."""
+        cdef uint64_t seq, end_seq = self.store.last_seq + 1 if before_seq is None else before_seq
+        cdef uint64_t count = self.store.count
+        if self.failure is not None:
+            raise LogRefused(str(self.failure))
+        filter = Filter() if filter is None else filter
+        if keep:
+            newest = self.seqs_back(filter, end_seq - 1, keep)
+            if len(newest) < keep:
+                return 0
+            end_seq = min(end_seq, newest[-1])
+        if filter.everything:
+            while self.store.count and self.store.first_seq < end_seq:
+                self.store.remove(self.store.first_seq)
+        else:
+            selection = Selection(self.store.index, filter)
+            seq = self.store.first_seq
+            while end_seq and (seq := (<Selection>selection).next(seq, end_seq - 1)):
+                self.store.remove(seq)
+                seq += 1
+        return count - self.store.count
+
+    def seqs_back(self, Filter filter not None, uint64_t seq, count: int) -> list:
+        """Up to `count` matches, newest first, from `seq` down."""
+        cdef Selection selection = Selection(self.store.index, filter)
+        cdef list found = []
+        while len(found) < count and seq and (seq := selection.previous(seq, self.store.first_seq)):
+            if not self.store.absent(seq):
+                found.append(seq)
+            seq -= 1
+        return found
+
+    # ---- reading ----
+
+    def get(self, uint64_t seq):
+        """The committed message, or None: `fact` says why."""
+        cdef Run run
+        cdef Py_ssize_t at
+        if seq > self.horizon.committed_seq or self.store.absent(seq):
+            return None
+        run = self.store.near(seq, 0)
+        at = run.at_least(seq) if run is not None else 0
+        if run is None or at == run.count or run.head(at).seq != seq:
+            self.store.lose(seq)
+            return None
+        return message_of(run.head(at))
+
+    def fact(self, uint64_t seq) -> str:
+        """What became of a sequence: `present`, `trimmed`, `deleted`, `lost` or `future`."""
+        if seq > self.horizon.committed_seq:
+            return "future"
+        if self.store.lost.contains(seq):
+            return "lost"
+        if seq < self.store.first_seq:
+            return "trimmed"
+        return "deleted" if self.store.deleted.contains(seq) else "present"
+
+    def next(self, Filter filter not None, uint64_t seq) -> int:
+        """The oldest committed match from `seq` on; 0: there is none."""
+        cdef Store store = self.store
+        cdef uint64_t found = max(seq, store.first_seq), last_seq = self.horizon.committed_seq
+        cdef Selection selection
+        if filter.literal:
+            found = store.index.next(filter, found)
+            return found if found <= last_seq else 0
+        if filter.everything:
+            while found <= last_seq and store.absent(found):
+                found = max(store.deleted.next_absent(found), store.lost.next_absent(found))
+            return found if found <= last_seq else 0
+        selection = self.selection(filter)
+        while found <= last_seq:
+            found = selection.next(found, last_seq)
+            if found == 0 or not store.absent(found):
+                return found
+            found += 1
+        return 0
+
+    def previous(self, Filter filter not None, uint64_t seq) -> int:
+        """The newest committed match down from `seq`; 0: there is none."""
+        cdef Store store = self.store
+        cdef uint64_t found = min(seq, self.horizon.committed_seq)
+        cdef Selection selection
+        if filter.literal:
+            return store.index.previous(filter, found)
+        if filter.everything:
+            while found >= store.first_seq and store.absent(found):
+                found = min(store.deleted.previous_absent(found), store.lost.previous_absent(found))
+            return found if found >= store.first_seq else 0
+        selection = self.selection(filter)
+        while found >= store.first_seq:
+            found = selection.previous(found, store.first_seq)
+            if found == 0 or not store.absent(found):
+                return found
+            found -= 1
+        return 0
+
+    def selection(self, Filter filter not None) -> Selection:
+        """The window of a filter that is asked for from outside; the last few are kept."""
+        found = self.selections.get(filter)
+        if found is None:
+            found = self.selections[filter] = Selection(self.store.index, filter)
+            if len(self.selections) > SELECTIONS:
+                self.selections.popitem(last=False)
+        else:
+            self.selections.move_to_end(filter)
+        return found
+
+    def count(self, Filter filter not None, uint64_t seq=1) -> int:
+        """How many committed matches there are from `seq` on."""
+        beyond = self.store.index.count_from(filter, self.horizon.committed_seq + 1)
+        return self.store.index.count_from(filter, seq) - beyond
+
+    def last_per_subject(self, Filter filter not None, last_seq=None) -> list:
+        """The newest committed message of every subject that matches, oldest first."""
+        bound = self.horizon.committed_seq if last_seq is None else min(last_seq, self.horizon.committed_seq)
+        return self.store.index.last_per_subject(filter, bound)
+
+    def subjects(self, Filter filter not None) -> list:
+        """`(subject, count, first, last)` in the order of bytes."""
+        return self.store.index.subjects(filter)
+
+    def seq_at_time(self, int64_t ts_ns) -> int:
+        """The oldest message that is not older than `ts_ns`; behind the last one, if all are."""
+        return self.store.seq_at_time(ts_ns)
+
+    def reader(
+        self, Filter filter=None, *, start=Start.FIRST, start_seq=None, start_ts_ns=None, bint backward=False,
+        stop_seq=None, stop_ts_ns=None, limit=None, bint strict=False,
+    ) -> Reader:
+        """A cursor. Backwards it starts at the newest message unless told otherwise.
+
+        A start beyond the newest message waits for it; `Start.NEW` means what is committed from now on.
+        """
+        cdef uint64_t seq
+        if backward:
+            if start == Start.NEW:
+                raise ValueError("a reader that goes backwards sees nothing new; start at the last message")
+            seq = self.horizon.committed_seq
+            if start_seq is not None:
+                seq = start_seq
+            elif start_ts_ns is not None:
+                seq = self.seq_at_time(start_ts_ns + 1) - 1
+            if stop_seq is not None and stop_seq > seq and start_seq is not None:
+                raise ValueError(f"backwards from {seq} there is no {stop_seq}: the stop must not be above the start")
+        elif start_seq is not None:
+            seq = start_seq
+        elif start_ts_ns is not None:
+            seq = self.seq_at_time(start_ts_ns)
+        elif start == Start.NEW:
+            seq = self.horizon.committed_seq + 1
+        elif start == Start.LAST:
+            seq = self.previous(Filter() if filter is None else filter, self.horizon.committed_seq)
+            seq = seq if seq else self.horizon.committed_seq + 1
+        else:
+            seq = self.store.first_seq
+        return Reader(
+            self.store, self.horizon, Filter() if filter is None else filter, start_seq=max(seq, 0 if backward else 1),
+            backward=backward, stop_seq=stop_seq or 0, stop_ts_ns=stop_ts_ns, limit=limit, strict=strict,
+        )
+
+    # ---- the rest ----
+
+    def first_ts_ns(self) -> int:
+        """The time of the oldest message; 0: there is none."""
+        cdef Run run
+        if self.store.count == 0:
+            return 0
+        run = self.store.near(self.store.first_seq, limits.READ_AHEAD_SIZE)
+        if run is None or run.count == 0:
+            return 0
+        return run.head(min(run.at_least(self.store.first_seq), run.count - 1)).ts_ns
+
+    def state(self) -> LogState:
+        store = self.store
+        return LogState(
+            messages=store.count,
+            size=store.size,
+            first_seq=store.first_seq,
+            last_seq=store.last_seq,
+            committed_seq=self.horizon.committed_seq,
+            synced_seq=self.committer.synced_seq,
+            first_ts_ns=self.first_ts_ns(),
+            last_ts_ns=store.last_ts_ns,
+            subjects=store.index.tree.count,
+            deleted=store.deleted.count,
+            lost=tuple(store.lost.ranges()),
+            segments=len(store.segments),
+            refusal=str(self.refusal) if self.refusal is not None else "",
+        )
+
+    def configure(self, settings) -> None:
+        """Go on with other settings."""
+        if self.ceiling is not None and settings.policy.ack is AckLevel.WRITTEN:
+            # What is written and not synced is known outside from now on.
+            self.ceiling.raise_beyond(self.store.last_seq)
+        self.settings = settings
+        self.store.set_segment_size(settings.segment_size)
+        self.take_limits()
+        self.committer.set_policy(settings.policy)
+        if self.bounded and self.failure is None:
+            self.trim_to_limits()
+            self.commit()
+
+    def trim_to_limits(self) -> None:
+        cdef Store store = self.store
+        if self.max_per_subject:
+            for subject, count, _, _ in store.index.subjects(Filter()):
+                if count > self.max_per_subject:
+                    self.purge(Filter(subject), keep=self.max_per_subject)
+        if store.count:
+            self.enforce_total()
+
+    def enforce_total(self) -> None:
+        cdef uint64_t per_subject = self.max_per_subject
+        self.max_per_subject = 0
+        try:
+            self.enforce_limits()
+        finally:
+            self.max_per_subject = per_subject
+
+    def close(self) -> None:
+        """Commit, sync, and leave a snapshot of the index, so that opening is quick."""
+        if self.closed:
+            return
+        self.commit()
+        self.closed = True
+        self.keeper.close(self)

@@ -1,0 +1,286 @@
+"""Opening a log: what is in the directory becomes a log again, whatever happened to it.
+
+1. Every segment gets its sidecar: from its index file, or by a survey of its bytes. The last one is surveyed unless the
+   log was closed cleanly; a torn tail is cut off and the cut is synced.
+2. If there is a snapshot of exactly this, it is the index. Otherwise the delete, trim and skip records of all segments
+   say what is not there, and then the rows of all sidecars are taken in, without that.
+3. Sequences that are neither in a segment nor explained are lost.
+4. After a power loss, a log whose acknowledgements do not wait for a sync goes on above its ceiling.
+
+Nothing on the disk makes this fail but what cannot be decided without a person: segments of another log, a version that
+is not known, a disk that does not answer. What was found is told in `Findings`.
+"""
+
+import os
+from dataclasses import dataclass, field
+
+from tidelog.base.clock import Clock
+from tidelog.base.errors import StorageError
+from tidelog.base.seqset import SequenceSet
+from tidelog.base.work import Worker
+from tidelog.disk.disk import Disk
+from tidelog.log import snapshot
+from tidelog.log.ceiling import Ceiling
+from tidelog.log.expiry import Expiries
+from tidelog.log.header import (
+    HEADER_SIZE,
+    NotASegment,
+    SegmentHeader,
+    index_path,
+    open_file,
+    read_header,
+    segment_header,
+    segment_path,
+    write_index,
+)
+from tidelog.log.keeper import Keeper
+from tidelog.log.log import Log
+from tidelog.log.policy import AckLevel
+from tidelog.log.record import RECORD_HEADER_SIZE, decode, find_salt
+from tidelog.log.segment import Segment
+from tidelog.log.settings import LogSettings
+from tidelog.log.sidecar import Sidecar, decode_ranges
+from tidelog.log.store import Store
+from tidelog.log.survey import survey
+
+DELETE, TRIM, SKIP = 2, 3, 4
+
+
+@dataclass
+class Findings:
+    """What opening a log has met, for people."""
+
+    notes: list[str] = field(default_factory=list)
+    surveyed: int = 0  # segments that were read as a whole
+    cut_size: int = 0  # bytes of a torn tail
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    clean: bool = False  # a snapshot was used
+
+
+def open_log(
+    disk: Disk, directory: str, settings: LogSettings, clock: Clock, worker: Worker
+) -> tuple[Log, Findings]:
+    """The log in `directory`, which is made if it is missing."""
+    findings = Findings()
+    disk.make_directory(directory)
+    names = disk.list(directory)
+    for name in names:
+        if name.endswith(".new"):
+            disk.remove(f"{directory}/{name}")
+    bases = sorted(int(name[:-4]) for name in names if name.endswith(".seg"))
+    log_id = identity(disk, directory, bases, findings)
+    store = Store(
+        disk, directory, log_id or os.urandom(16), settings.segment_size, settings.window_size, settings.keys
+    )
+    for base_seq in bases:
+        take_segment(store, base_seq, base_seq == bases[-1], findings)
+    expiries = Expiries()
+    if not store.segments:
+        store.begin(1, clock.now_ns())
+    elif not use_snapshot(store, expiries, findings):
+        rebuild(store, expiries, findings)
+    ceiling = Ceiling(disk, directory)
+    log = Log(store, settings, clock, worker, expiries, ceiling, Keeper(disk, directory, worker, ceiling))
+    log.committer.renamed(lambda: disk.sync_directory(directory))
+    if settings.policy.ack is AckLevel.WRITTEN:
+        next_seq = ceiling.floor(store.last_seq)
+        if next_seq > store.last_seq + 1:
+            findings.notes.append(
+                f"the power was lost: sequences {store.last_seq + 1} to {next_seq - 1} are not used again"
+            )
+            log.skip_to(next_seq)
+    return log, findings
+
+
+def identity(disk: Disk, directory: str, bases: list[int], findings: Findings) -> bytes | None:
+    """The id that the segments share. A damaged header is written again, as the others and the file's name say."""
+    found: dict[int, SegmentHeader] = {}
+    damaged: list[int] = []
+    for base_seq in bases:
+        path = segment_path(directory, base_seq)
+        file = disk.open(path)
+        try:
+            found[base_seq] = read_header(file.read(0, HEADER_SIZE), path)
+        except NotASegment:
+            damaged.append(base_seq)
+        finally:
+            file.close()
+    ids = {header.log_id for header in found.values()}
+    if len(ids) > 1:
+        raise StorageError(
+            f"{directory} holds segments of {len(ids)} logs; move those that do not belong there away"
+        )
+    log_id = next(iter(ids), None)
+    for base_seq in damaged:
+        log_id = mend(disk, segment_path(directory, base_seq), base_seq, log_id, findings)
+    return log_id
+
+
+def mend(disk: Disk, path: str, base_seq: int, log_id: bytes | None, findings: Findings) -> bytes:
+    """Give a segment whose header is damaged a good one."""
+    file = disk.open(path)
+    try:
+        data = file.read(0, file.size)
+        if log_id is None:
+            salt = find_salt(data, HEADER_SIZE)
+            log_id = os.urandom(16) if salt is None else salt.to_bytes(4, "little") + os.urandom(12)
+        header = segment_header(log_id, base_seq, 0)
+        if len(data) < HEADER_SIZE:
+            file.truncate(0)
+            file.append([header])
+        else:
+            file.write(0, header)
+        file.sync()
+    finally:
+        file.close()
+    findings.notes.append(f"{path}: the header was damaged and has been written again")
+    return log_id
+
+
+def take_segment(store: Store, base_seq: int, last: bool, findings: Findings) -> None:
+    disk, path = store.disk, segment_path(store.path, base_seq)
+    file = open_file(disk, path, store.keys)
+    size = file.size
+    side = read_sidecar(disk, index_path(store.path, base_seq), base_seq, size)
+    if side is None:
+        found = survey(file.read(0, size), base_seq, store.log_salt, expected_end=0 if last else size)
+        findings.surveyed += 1
+        for pos, damaged in found.damages:
+            findings.notes.append(f"{path}: {damaged} bytes at {pos} are damaged")
+        if found.torn_size and last:
+            file.truncate(found.end)
+            file.sync()
+            findings.cut_size += found.torn_size
+            findings.notes.append(
+                f"{path}: a torn tail of {found.torn_size} bytes at {found.end} was cut off"
+            )
+        side = Sidecar.of(found)
+        if not last:
+            write_index(disk, index_path(store.path, base_seq), found.index_bytes())
+    segment = Segment(disk, path, base_seq, side, file, store.keys, not last)
+    if last:
+        store.adopt(segment)
+    else:
+        store.take(segment)
+
+
+def read_sidecar(disk: Disk, path: str, base_seq: int, size: int) -> Sidecar | None:
+    if not disk.exists(path):
+        return None
+    file = disk.open(path)
+    try:
+        return Sidecar.parse(file.read(0, file.size), base_seq, size)
+    finally:
+        file.close()
+
+
+def use_snapshot(store: Store, expiries: Expiries, findings: Findings) -> bool:
+    path = f"{store.path}/{snapshot.FILE_NAME}"
+    if not store.disk.exists(path):
+        return False
+    file = store.disk.open(path)
+    try:
+        data = file.read(0, file.size)
+    finally:
+        file.close()
+    # What is changed from now on is not in it.
+    store.disk.remove(path)
+    if findings.surveyed:
+        return False
+    findings.clean = snapshot.load_snapshot(data, store, expiries)
+    return findings.clean
+
+
+@dataclass
+class Facts:
+    """What the records of a log that are no messages say."""
+
+    first_seq: int = 1
+    next_seq: int = 1
+    last_ts_ns: int = 0
+    deleted: list[tuple[int, int, int]] = field(default_factory=list)  # first, count, size
+    skipped: list[tuple[int, int]] = field(default_factory=list)  # start, end
+
+
+def rebuild(store: Store, expiries: Expiries, findings: Findings) -> None:
+    """The index from the segments alone."""
+    store.forget_index()
+    facts = read_facts(store)
+    segments = store.segments
+    last_seq = max(segments[-1].side.last_seq, facts.next_seq - 1)
+    first_seq = max(facts.first_seq, segments[0].base_seq)
+    store.set_figures(
+        first_seq, last_seq, 0, 0, max(facts.last_ts_ns, *(one.side.last_ts_ns for one in segments))
+    )
+    holes = missing(store, last_seq)
+    size = sum(segment.side.message_bytes for segment in segments)
+    for start_seq, end_seq in facts.skipped:
+        store.deleted.add_range(start_seq, end_seq)
+    for start_seq, count, record_sizes in facts.deleted:
+        if not holes.contains(start_seq) and start_seq + count > segments[0].base_seq:
+            segment = store.segment_at(start_seq)
+            segment.dead_count += count
+            segment.dead_size += record_sizes
+            size -= record_sizes
+        store.deleted.add_range(start_seq, start_seq + count)
+    size -= store.size_below(first_seq)
+    for start_seq, end_seq in holes.ranges():
+        for seq in range(start_seq, end_seq):
+            if seq >= first_seq and not store.deleted.contains(seq):
+                store.lost.add(seq)
+    for segment in segments:
+        rows = segment.side.take_rows()
+        if rows is not None and not snapshot.load_rows(store, rows):
+            raise StorageError(
+                f"{segment.path}: the rows of its index are wrong though its checksum is right"
+            )
+        for seq, expiry_ns in segment.side.expiries:
+            if seq >= first_seq and not store.deleted.contains(seq):
+                expiries.add(expiry_ns, seq)
+    store.set_figures(first_seq, last_seq, store.index.count, size, store.last_ts_ns)
+    store.settle()
+    findings.lost = store.lost.ranges()
+    for start_seq, end_seq in findings.lost:
+        findings.notes.append(f"{store.path}: messages {start_seq} to {end_seq - 1} are lost")
+
+
+def read_facts(store: Store) -> Facts:
+    facts = Facts()
+    for segment in store.segments:
+        file = segment.file_now()
+        for pos in segment.side.controls:
+            size = int.from_bytes(file.read(pos + 4, 4), "little")
+            try:
+                record = decode(file.read(pos, max(size, RECORD_HEADER_SIZE)), 0, store.log_salt)
+            except ValueError:
+                continue  # damaged since its index was made; what it explained is told as lost
+            take_fact(facts, record["kind"], record["seq"], record["payload"])
+            facts.last_ts_ns = max(facts.last_ts_ns, record["ts_ns"])
+        segment.close_if_sealed()
+    return facts
+
+
+def take_fact(facts: Facts, kind: int, seq: int, payload: bytes) -> None:
+    if kind == DELETE:
+        facts.deleted += decode_ranges(payload) or []
+    elif kind == TRIM:
+        facts.first_seq = max(facts.first_seq, int.from_bytes(payload, "little"))
+    elif kind == SKIP:
+        next_seq = int.from_bytes(payload, "little")
+        facts.skipped.append((seq + 1, next_seq))
+        facts.next_seq = max(facts.next_seq, next_seq)
+
+
+def missing(store: Store, last_seq: int) -> SequenceSet:
+    """Sequences that no segment has."""
+    holes = SequenceSet()
+    end_seq = store.segments[0].base_seq
+    for segment in store.segments:
+        if segment.base_seq > end_seq:
+            holes.add_range(end_seq, segment.base_seq)
+        for start_seq, count in segment.side.holes:
+            holes.add_range(start_seq, start_seq + count)
+        end_seq = max(end_seq, segment.side.last_seq + 1)
+    if last_seq >= end_seq:
+        holes.add_range(end_seq, last_seq + 1)
+    return holes

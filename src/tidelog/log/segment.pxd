@@ -1,0 +1,25 @@
+"""Door to segments."""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from tidelog.log.tail cimport Run
+from tidelog.log.sidecar cimport Sidecar
+
+
+cdef class Segment:
+    cdef readonly object disk
+    cdef readonly str path
+    cdef readonly uint64_t base_seq
+    cdef readonly Sidecar side
+    cdef object keys                     # to read packed segments
+    cdef object file                     # None: closed for now
+    cdef readonly bint sealed            # complete, synced and indexed: its file may be closed and opened again
+    cdef public uint64_t dead_count      # messages in it that are deleted
+    cdef public uint64_t dead_size
+
+    cdef object opened(self)
+    cdef uint64_t end_pos(self) except? 0
+    cdef uint64_t sequence_before(self, uint64_t pos) noexcept
+    cdef uint64_t sequence_from(self, uint64_t pos) noexcept
+    cdef Py_ssize_t sample_from(self, uint64_t pos) noexcept
+    cdef Run read_around(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt)

@@ -1,0 +1,27 @@
+from tidelog.disk.disk import Disk, File
+from tidelog.log.sidecar import Sidecar
+
+class Segment:
+    disk: Disk
+    path: str
+    base_seq: int
+    side: Sidecar
+    sealed: bool
+    dead_count: int
+    dead_size: int
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        base_seq: int,
+        side: Sidecar,
+        file: File | None,
+        keys: object,
+        sealed: bool,
+    ) -> None: ...
+    def file_now(self) -> File: ...
+    def is_open(self) -> bool: ...
+    def close(self) -> None: ...
+    def close_if_sealed(self) -> None: ...
+    def set_sealed(self) -> None: ...
+    def replace(self, side: Sidecar) -> None: ...

@@ -1,0 +1,108 @@
+"""A segment: one file of records, and what is kept in memory to find them.
+
+`side` knows where about every 4 KiB a message begins, so a look-up reads from the sample before it. Positions are those of
+the plain records also where the file is packed.
+"""
+
+from tidelog.log.tail cimport parse_run
+from tidelog.log.outline cimport Sample
+from tidelog.log.header import open_file
+
+
+cdef class Segment:
+    def __init__(self, disk, str path, uint64_t base_seq, Sidecar side not None, file, keys, bint sealed) -> None:
+        self.disk = disk
+        self.path = path
+        self.base_seq = base_seq
+        self.side = side
+        self.file = file
+        self.keys = keys
+        self.sealed = sealed
+
+    cdef object opened(self):
+        if self.file is None:
+            self.file = open_file(self.disk, self.path, self.keys)
+        return self.file
+
+    def file_now(self) -> object:
+        """The file, opened if it was closed."""
+        return self.opened()
+
+    def is_open(self) -> bool:
+        return self.file is not None
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+    def close_if_sealed(self) -> None:
+        if self.sealed:
+            self.close()
+
+    def set_sealed(self) -> None:
+        self.sealed = True
+
+    def replace(self, Sidecar side not None) -> None:
+        """The file was rewritten, and has this index now."""
+        self.close()
+        self.side = side
+        self.dead_count = self.dead_size = 0
+
+    cdef Run read_around(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt):
+        """The messages from the sample before `seq` on, or back from the one behind it, in about `wanted` bytes.
+
+        What is not written yet is not there: that is in the tail.
+        """
+        cdef Sample* samples = self.side.sample(0)
+        cdef Py_ssize_t count = self.side.outline.samples.count
+        cdef Py_ssize_t first = self.side.sample_before(seq), end
+        cdef uint64_t start_pos, end_pos
+        cdef object file = self.opened()
+        if first < 0:
+            first = 0
+        if first >= count:
+            return None
+        end = first + 1
+        if backward:
+            end_pos = samples[end].pos if end < count else self.end_pos()
+            while first > 0 and end_pos - samples[first - 1].pos <= <uint64_t>wanted:
+                first -= 1
+        else:
+            while end < count and samples[end].pos - samples[first].pos < <uint64_t>wanted:
+                end += 1
+            end_pos = samples[end].pos if end < count else self.end_pos()
+        start_pos = samples[first].pos
+        end_pos = min(end_pos, self.end_pos())
+        if end_pos <= start_pos:
+            return None
+        return parse_run(
+            file.read(start_pos, end_pos - start_pos), start_pos, salt,
+            self.base_seq + samples[first].seq_offset, self.side.outline.last_seq,
+        )
+
+    cdef uint64_t sequence_before(self, uint64_t pos) noexcept:
+        """Of the last sample that is not behind `pos`; the base, if there is none."""
+        cdef Py_ssize_t at = self.sample_from(pos + 1)
+        return self.base_seq + (self.side.sample(at - 1).seq_offset if at else 0)
+
+    cdef uint64_t sequence_from(self, uint64_t pos) noexcept:
+        """Of the first sample at `pos` or behind it; behind the last message, if there is none."""
+        cdef Py_ssize_t at = self.sample_from(pos)
+        if at == self.side.outline.samples.count:
+            return self.side.outline.last_seq + 1
+        return self.base_seq + self.side.sample(at).seq_offset
+
+    cdef Py_ssize_t sample_from(self, uint64_t pos) noexcept:
+        """The first sample at `pos` or behind it."""
+        cdef Py_ssize_t low = 0, high = self.side.outline.samples.count, middle
+        while low < high:
+            middle = (low + high) >> 1
+            if self.side.sample(middle).pos < pos:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef uint64_t end_pos(self) except? 0:
+        return self.side.outline.size if self.sealed else self.opened().size

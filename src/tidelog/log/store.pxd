@@ -1,0 +1,52 @@
+"""Door to the store: what a log holds, without policies and without readers."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from tidelog.base.seqset cimport SequenceSet
+from tidelog.log.tail cimport Run, Tail
+from tidelog.log.index cimport SubjectIndex
+from tidelog.log.record cimport Head
+from tidelog.log.segment cimport Segment
+
+
+cdef class Store:
+    cdef readonly object disk
+    cdef readonly str path
+    cdef readonly bytes log_id
+    cdef uint32_t salt
+    cdef readonly Py_ssize_t segment_size
+    cdef readonly object keys            # to read packed segments
+    cdef readonly list segments          # ascending; the last one is open
+    cdef Segment open_segment
+    cdef list bases                      # their base sequences
+    cdef readonly SubjectIndex index
+    cdef readonly SequenceSet deleted    # no messages between first_seq and last_seq, and known why
+    cdef readonly SequenceSet lost       # no messages either, by damage
+    cdef readonly Tail tail
+    cdef readonly uint64_t first_seq     # of the oldest message; last_seq + 1 when there is none
+    cdef readonly uint64_t last_seq      # newest that was given to a message, or skipped
+    cdef readonly uint64_t count
+    cdef readonly uint64_t size          # bytes of all messages' records
+    cdef readonly int64_t last_ts_ns
+    cdef uint32_t slot                   # of the subject that was appended last
+    cdef Run recent                    # read from a file last, for look-ups that stay near
+    cdef list gone                       # (seq, record size) deleted since the last commit
+    cdef list rolled                     # complete segments that nobody has seen to yet
+    cdef bint trimmed                    # since the last commit
+    cdef public object on_lost                  # called with (start_seq, end_seq) when damage is found
+
+    cdef Head* append(
+        self, int64_t ts_ns, int64_t expiry_ns,
+        const char* subject, Py_ssize_t subject_size, const char* header, Py_ssize_t header_size,
+        const char* payload, Py_ssize_t payload_size,
+    ) except NULL
+    cdef Segment segment_of(self, uint64_t seq)
+    cdef Run run_for(self, uint64_t seq, Py_ssize_t wanted, bint backward)
+    cdef Run near(self, uint64_t seq, Py_ssize_t wanted)
+    cdef Py_ssize_t remove(self, uint64_t seq) except -1
+    cdef int miss(self, Run run, uint64_t start_seq, uint64_t end_seq) except -1
+    cdef int advance_first(self) except -1
+    cdef int put_control(self, int kind, bytes payload) except -1
+    cdef int put_controls(self) except -1
+    cdef uint64_t seq_at_time(self, int64_t ts_ns) except? 0
+    cdef bint absent(self, uint64_t seq) noexcept nogil

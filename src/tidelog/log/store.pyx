@@ -1,0 +1,404 @@
+# cython: wraparound=True
+"""What a log holds: its segments, its index, and what is missing. Policies, acknowledgements and readers are outside.
+
+Promises
+  * LOG-1: every sequence from `first_seq` to `last_seq` is a message, deleted, or lost; never two of these.
+  * LOG-2: sequences only grow, and so do timestamps: one that would fall is set to the last one.
+  * LOG-3: what was deleted is said in the log itself before anything else relies on it (`put_controls`).
+  * Nothing here waits for a disk but `write`, look-ups that miss the tail, and the first bytes of a new segment.
+
+How deletion works: a message leaves the index at once, and its bytes when its segment goes or is compacted. What was
+deleted since the last commit is put into a delete record in front of the next write; what retention took from the
+front only moves `first_seq`, which a trim record says.
+"""
+
+from bisect import bisect_right
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+
+from tidelog.base import limits
+from tidelog.base.errors import StorageError
+from tidelog.log.record cimport (
+    DELETE, HEADER_SIZE, SKIP, TRIM, encode, encode_control, encoded_size, subject_of,
+)
+from tidelog.log.header import segment_header, segment_path
+from tidelog.log.sidecar cimport Sidecar
+from tidelog.log.sidecar import encode_ranges
+
+cdef Py_ssize_t RECORD_MOST = limits.RECORD_SIZE
+cdef Py_ssize_t SUBJECT_MOST = limits.RECORD_SUBJECT_SIZE
+cdef Py_ssize_t DELETES_MOST = limits.DELETE_RECORD_SIZE // 8
+cdef Py_ssize_t READ_AHEAD = limits.READ_AHEAD_SIZE
+cdef uint64_t SKIP_MOST = limits.SKIP_WITHIN_SEGMENT
+cdef int FILES_OPEN = limits.SEGMENT_FILES_OPEN
+
+
+class RecordTooLarge(StorageError):
+    """A message that no segment takes."""
+
+
+cdef class Store:
+    def __init__(self, disk, str path, bytes log_id, segment_size, window_size, keys=None) -> None:
+        self.disk = disk
+        self.path = path
+        self.log_id = log_id
+        self.salt = int.from_bytes(log_id[:4], "little")
+        self.segment_size = segment_size
+        self.keys = keys
+        self.segments = []
+        self.bases = []
+        self.index = SubjectIndex()
+        self.deleted = SequenceSet()
+        self.lost = SequenceSet()
+        self.tail = Tail(window_size)
+        self.first_seq = 1
+        self.gone = []
+        self.rolled = []
+
+    # ---- writing ----
+
+    cdef Head* append(
+        self, int64_t ts_ns, int64_t expiry_ns,
+        const char* subject, Py_ssize_t subject_size, const char* header, Py_ssize_t header_size,
+        const char* payload, Py_ssize_t payload_size,
+    ) except NULL:
+        """Store a message in memory, with the next sequence; `write` brings it to the file. The record is good until then."""
+        cdef Py_ssize_t size = encoded_size(subject_size, header_size, payload_size, expiry_ns != 0)
+        cdef Head* head
+        cdef uint64_t pos
+        if subject_size > SUBJECT_MOST or size > RECORD_MOST:
+            raise RecordTooLarge(
+                f"a message may have {RECORD_MOST} bytes and its subject {SUBJECT_MOST}; this has {size} and {subject_size}"
+            )
+        if self.open_segment.side.outline.size + size > <uint64_t>self.segment_size and self.open_segment.side.outline.messages:
+            self.roll()
+        if ts_ns < self.last_ts_ns:
+            ts_ns = self.last_ts_ns
+        pos = self.tail.pos
+        head = encode(
+            self.tail.reserve(size), self.salt, self.last_seq + 1, ts_ns, expiry_ns,
+            subject, subject_size, header, header_size, payload, payload_size,
+        )
+        self.slot = self.index.add(subject, subject_size, head.seq)
+        self.tail.advance(size, True)
+        self.open_segment.side.note(head.seq, pos, ts_ns, size)
+        if expiry_ns:
+            self.open_segment.side.note_expiry(head.seq, expiry_ns)
+        self.last_seq = head.seq
+        self.last_ts_ns = ts_ns
+        self.count += 1
+        self.size += size
+        return head
+
+    def skip_to(self, uint64_t next_seq) -> None:
+        """The next message gets at least this sequence; those between are never given out."""
+        if next_seq <= self.last_seq + 1:
+            return
+        if self.count == 0:
+            self.first_seq = next_seq
+        else:
+            self.deleted.add_range(self.last_seq + 1, next_seq)
+        self.put_control(SKIP, next_seq.to_bytes(8, "little"))
+        self.last_seq = next_seq - 1
+        if self.open_segment.side.outline.messages == 0 or next_seq - self.open_segment.base_seq > SKIP_MOST:
+            # Sequences are kept as distances from the base.
+            self.roll()
+
+    cdef int put_control(self, int kind, bytes payload) except -1:
+        cdef Py_ssize_t size = HEADER_SIZE + PyBytes_GET_SIZE(payload)
+        cdef uint64_t pos = self.tail.pos
+        encode_control(
+            self.tail.reserve(size), self.salt, kind, self.last_seq, self.last_ts_ns,
+            PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload),
+        )
+        self.tail.advance(size, False)
+        self.open_segment.side.note_control(pos, size)
+        return 0
+
+    cdef int put_controls(self) except -1:
+        """Say in the log what was deleted since the last commit."""
+        cdef list gone = self.gone
+        cdef Py_ssize_t at
+        if gone:
+            self.gone = []
+            gone.sort()
+            for at in range(0, len(gone), DELETES_MOST):
+                self.put_control(DELETE, encode_ranges(joined(gone[at : at + DELETES_MOST], self.bases)))
+        if self.trimmed:
+            self.trimmed = False
+            self.put_control(TRIM, self.first_seq.to_bytes(8, "little"))
+        return 0
+
+    def write(self) -> int:
+        """Bring everything to the files. Returns how many bytes that were."""
+        cdef Py_ssize_t size
+        self.put_controls()
+        size = self.tail.write()
+        self.tail.trim()
+        return size
+
+    def begin(self, uint64_t base_seq, now_ns: int) -> Segment:
+        """A new open segment."""
+        path = segment_path(self.path, base_seq)
+        file = self.disk.create(path)
+        try:
+            file.append([segment_header(self.log_id, base_seq, now_ns)])
+        except Exception:
+            # Without its header it would be in the way of the next try.
+            file.close()
+            self.disk.remove(path)
+            raise
+        segment = Segment(self.disk, path, base_seq, Sidecar.fresh(base_seq), file, self.keys, False)
+        self.adopt(segment)
+        return segment
+
+    def take(self, Segment segment not None) -> None:
+        """`segment` is the newest one so far, and complete."""
+        self.segments.append(segment)
+        self.bases.append(segment.base_seq)
+        segment.close()
+
+    def adopt(self, Segment segment not None) -> None:
+        """`segment` is the newest one, and open."""
+        self.segments.append(segment)
+        self.bases.append(segment.base_seq)
+        self.open_segment = segment
+        self.tail.attach(segment.opened(), segment.base_seq, segment.side.outline.size)
+
+    def roll(self) -> None:
+        """Begin another segment. The one before is complete, though perhaps not yet written."""
+        cdef Segment complete = self.open_segment
+        self.begin(self.last_seq + 1, self.last_ts_ns)
+        self.rolled.append(complete)
+
+    def set_segment_size(self, Py_ssize_t size) -> None:
+        self.segment_size = size
+
+    def take_rolled(self) -> list:
+        """Segments that have become complete and are written; to be called after `write`."""
+        rolled, self.rolled = self.rolled, []
+        return rolled
+
+    def files_written(self) -> list:
+        """Those that the last `write` may have written to."""
+        return [segment.file_now() for segment in (*self.rolled, self.open_segment)]
+
+    # ---- opening ----
+
+    @property
+    def log_salt(self) -> int:
+        return self.salt
+
+    def set_figures(self, first_seq, last_seq, count, size, last_ts_ns) -> None:
+        self.first_seq = first_seq
+        self.last_seq = last_seq
+        self.count = count
+        self.size = size
+        self.last_ts_ns = last_ts_ns
+
+    def forget_index(self) -> None:
+        self.index = SubjectIndex()
+        self.deleted = SequenceSet()
+        self.lost = SequenceSet()
+
+    def settle(self) -> None:
+        """What was found is complete: move to the oldest message."""
+        self.deleted.remove_below(self.first_seq)
+        self.lost.remove_below(self.first_seq)
+        self.advance_first()
+
+    def segment_at(self, uint64_t seq) -> Segment:
+        return self.segment_of(seq)
+
+    def size_below(self, uint64_t end_seq) -> int:
+        """Bytes of the messages that are in front of `end_seq` in their segments, and not known as deleted."""
+        cdef Run run
+        cdef Segment segment
+        cdef Head* head
+        cdef uint64_t seq, total = 0
+        cdef Py_ssize_t at
+        for segment in self.segments:
+            seq = segment.base_seq
+            while seq < end_seq and seq <= segment.side.outline.last_seq:
+                run = segment.read_around(seq, READ_AHEAD, False, self.salt)
+                if run is None or run.count == 0 or run.last_seq() < seq:
+                    break
+                for at in range(run.at_least(seq), run.count):
+                    head = run.head(at)
+                    if head.seq < end_seq and not self.deleted.contains(head.seq):
+                        total += head.size
+                        segment.dead_count += 1
+                        segment.dead_size += head.size
+                seq = run.last_seq() + 1
+        return total
+
+    # ---- finding ----
+
+    cdef Segment segment_of(self, uint64_t seq):
+        cdef Py_ssize_t at = bisect_right(self.bases, seq) - 1
+        return self.segments[max(at, 0)]
+
+    cdef Run run_for(self, uint64_t seq, Py_ssize_t wanted, bint backward):
+        """Messages that lie together, among them `seq` if it is there. None: there is nothing at that place."""
+        cdef Run run = self.tail.find(seq)
+        cdef Segment segment
+        if run is not None:
+            return run
+        segment = self.segment_of(seq)
+        if not segment.is_open():
+            self.close_files()
+        run = segment.read_around(seq, wanted, backward, self.salt)
+        if run is not None and run.damaged:
+            self.miss(
+                run, max(segment.sequence_before(run.start_pos), self.first_seq),
+                segment.sequence_from(run.start_pos + run.size),
+            )
+        return run
+
+    cdef Run near(self, uint64_t seq, Py_ssize_t wanted):
+        """`run_for`, from the run that was read last if `seq` is there."""
+        cdef Run run = self.recent
+        if run is not None and run.count and run.first_seq() <= seq <= run.last_seq():
+            return run
+        run = self.run_for(seq, wanted, False)
+        # Chunks of the tail are found quickly, and should not be held here.
+        self.recent = run if run is not None and run.owner is not None else None
+        return run
+
+    cdef bint absent(self, uint64_t seq) noexcept nogil:
+        """Whether there is no message with this sequence."""
+        return (
+            seq < self.first_seq or seq > self.last_seq
+            or (self.deleted.count and self.deleted.contains(seq)) or (self.lost.count and self.lost.contains(seq))
+        )
+
+    cdef int miss(self, Run run, uint64_t start_seq, uint64_t end_seq) except -1:
+        """A run came damaged from its file: what should be in it and is not is lost."""
+        cdef uint64_t seq
+        cdef Py_ssize_t at
+        cdef list missing = []
+        for seq in range(start_seq, end_seq):
+            at = run.at_least(seq)
+            if (at == run.count or run.head(at).seq != seq) and not self.absent(seq):
+                missing.append(seq)
+        for seq in missing:
+            self.index.forget(seq)
+            self.lost.add(seq)
+            self.count -= 1
+        if missing:
+            self.size -= min(self.size, <uint64_t>run.damaged)
+            self.advance_first()
+            if self.on_lost is not None:
+                self.on_lost(missing[0], missing[-1] + 1)
+        return 0
+
+    def lose(self, uint64_t seq) -> None:
+        """The index has this message, and its segment has not."""
+        if self.absent(seq) or not self.index.forget(seq):
+            return
+        self.lost.add(seq)
+        self.count -= 1
+        self.advance_first()
+        if self.on_lost is not None:
+            self.on_lost(seq, seq + 1)
+
+    cdef uint64_t seq_at_time(self, int64_t ts_ns) except? 0:
+        """The oldest message that is not older than `ts_ns`; last_seq + 1: all are."""
+        cdef Segment segment
+        cdef Run run
+        cdef Py_ssize_t sample, at
+        cdef uint64_t seq
+        for segment in self.segments:
+            if segment.side.outline.messages and segment.side.outline.last_ts_ns >= ts_ns:
+                sample = max(segment.side.sample_at_time(ts_ns), 0)
+                seq = segment.base_seq + segment.side.sample(sample).seq_offset
+                while seq <= segment.side.outline.last_seq:
+                    run = self.run_for(seq, 0, False)
+                    if run is None or run.count == 0:
+                        break
+                    for at in range(run.count):
+                        if run.head(at).ts_ns >= ts_ns and not self.absent(run.head(at).seq):
+                            return run.head(at).seq
+                    seq = run.last_seq() + 1
+        return self.last_seq + 1
+
+    # ---- deleting ----
+
+    cdef Py_ssize_t remove(self, uint64_t seq) except -1:
+        """Delete a message. Returns the size of its record; 0: there was none."""
+        cdef Run run
+        cdef Segment segment
+        cdef Head* head
+        cdef Py_ssize_t at, size
+        if self.absent(seq):
+            return 0
+        # Retention walks through the log, others jump.
+        run = self.near(seq, READ_AHEAD if seq == self.first_seq else 0)
+        at = run.at_least(seq) if run is not None else 0
+        if run is None or at == run.count or run.head(at).seq != seq:
+            self.lose(seq)
+            return 0
+        head = run.head(at)
+        size = head.size
+        if not self.index.remove(subject_of(head), head.subject_size, seq):
+            raise StorageError(f"message {seq} of {self.path} is not in the index under its subject; run `tidelog fsck`")
+        segment = self.segment_of(seq)
+        segment.dead_count += 1
+        segment.dead_size += size
+        self.count -= 1
+        self.size -= size
+        self.deleted.add(seq)
+        if seq == self.first_seq:
+            self.trimmed = True
+            self.advance_first()
+        else:
+            self.gone.append((seq, size))
+        return size
+
+    cdef int advance_first(self) except -1:
+        """Move `first_seq` on to the oldest message there is."""
+        cdef uint64_t seq = self.first_seq
+        if self.count == 0:
+            seq = self.last_seq + 1
+        while seq <= self.last_seq and (self.deleted.contains(seq) or self.lost.contains(seq)):
+            seq = max(self.deleted.next_absent(seq), self.lost.next_absent(seq))
+        if seq != self.first_seq:
+            self.first_seq = seq
+            self.deleted.remove_below(seq)
+            self.lost.remove_below(seq)
+        return 0
+
+    def take_front(self) -> list:
+        """Segments in which nothing is left, taken off the front; the caller removes their files.
+
+        Only after a `write`: what is still to be written may be in them.
+        """
+        cdef list gone = []
+        while len(self.segments) > 1 and self.bases[1] <= self.first_seq and self.segments[0].sealed:
+            gone.append(self.segments.pop(0))
+            self.bases.pop(0)
+        return gone
+
+    def close_files(self) -> None:
+        """Keep few files open: those that were opened first are closed."""
+        kept = 0
+        for segment in reversed(self.segments):
+            if segment.sealed and segment.is_open():
+                kept += 1
+                if kept >= FILES_OPEN:
+                    segment.close()
+
+
+def joined(list gone, list bases) -> list:
+    """`(seq, size)` in order as ranges `(first, count, size)`, none of which goes beyond its segment."""
+    cdef list ranges = []
+    cdef uint64_t seq, end_seq = 0
+    starts = set(bases)
+    for seq, size in gone:
+        if ranges and seq == end_seq and seq not in starts:
+            first, count, before = ranges[-1]
+            ranges[-1] = (first, count + 1, before + size)
+        else:
+            ranges.append((seq, 1, size))
+        end_seq = seq + 1
+    return ranges
