@@ -7,6 +7,7 @@ Promises
   * Revisions ascend over all cursors of a log. One that was synced is not given out again.
   * After any crash each cursor is at a value that it was set to, and at none older than what was synced. If damage may
     have taken a newer one, `damaged` or `cut_size` say that there was some, and the cursor says that it is `doubtful`.
+  * What was found when it was opened is on the medium, too, unless there is a `failure`.
   * A failed sync is final: what is on the disk is not known any more, so nothing is accepted or promised from then on.
 
 The owner drives: `commit` appends what has changed, `sync_job` is what to run where blocking is allowed (a plain
@@ -59,9 +60,10 @@ _SEQ_MOST = 2**64 - 1
 class _Sync:
     """A job: what was appended to the file reaches the medium."""
 
-    def __init__(self, file: File, revision: int) -> None:
+    def __init__(self, file: File, revision: int, number: int) -> None:
         self.file = file
         self.revision = revision
+        self.number = number
 
     def __call__(self) -> None:
         self.file.sync()
@@ -134,15 +136,19 @@ class CursorStore:
         self.revision = contents.revision
         self.committed_revision = contents.revision
         self.synced_revision = contents.revision
-        # Found when it was opened: records lost in the middle, and bytes of an unfinished tail.
+        # Found when it was opened: synced records that are lost, and bytes of writes that were not finished.
         self.damaged = contents.damaged
         self.cut_size = contents.cut_size
         self.failure: StorageError | None = None
+        # Of the last record in the file, and of the last one on the medium.
         self._number = contents.number
+        # The closed record may not be there yet.
+        self._synced_number = contents.synced
         self._live_size = sum(record_size(name) for name in contents.cursors)
         self._rewrite_above = CURSOR_GARBAGE_SIZE
-        # A file that has no header to append behind is written anew with the first change.
-        self.rewrite_due = file is None or not contents.header_valid
+        # Whether the last record says that all is on the medium.
+        self._marked = contents.closed
+        self.rewrite_due = not contents.closed
         self._pending: list[Change] = []
         self._job: _Sync | _Rewrite | None = None
         self._waiting: list[tuple[int, int, Released]] = []
@@ -150,7 +156,12 @@ class CursorStore:
 
     @classmethod
     def open(cls, disk: Disk, directory: str, clock: Clock) -> "CursorStore":
-        """The cursors of a log. A log that has none gets its file with the first."""
+        """The cursors of a log. A log that has none gets its file with the first.
+
+        A file that was not closed is written anew at once: what a process left behind may be in the system's memory
+        only, and where a sync has failed before, another one proves nothing. If the disk refuses that, the cursors can
+        be fetched and not changed, and `failure` says why.
+        """
         path, new_path = _path(directory, FILE_NAME), _path(directory, NEW_NAME)
         if disk.exists(new_path):
             disk.remove(new_path)
@@ -159,12 +170,13 @@ class CursorStore:
         file = disk.open(path)
         try:
             contents = read_cursors(file.read(0, file.size))
-            if contents.cut_size:
-                file.truncate(contents.end_pos)
         except StorageError:
             file.close()
             raise
-        return cls(disk, directory, clock, file, contents)
+        store = cls(disk, directory, clock, file, contents)
+        if not contents.closed:
+            store._secure()
+        return store
 
     # ---- requests ----
 
@@ -230,7 +242,7 @@ class CursorStore:
             return 0
         size = self._append(
             [
-                encode_record(kind, number, cursor)
+                encode_record(kind, number, self._synced_number, cursor)
                 for number, (kind, cursor) in enumerate(self._pending, self._number + 1)
             ]
         )
@@ -247,7 +259,7 @@ class CursorStore:
             pending, self._pending = self._pending, []
             self._job = _Rewrite(self, pending)
         elif self.file is not None and self.committed_revision > self.synced_revision:
-            self._job = _Sync(self.file, self.committed_revision)
+            self._job = _Sync(self.file, self.committed_revision, self._number)
         return self._job
 
     def synced(self, error: StorageError | None) -> None:
@@ -259,9 +271,9 @@ class CursorStore:
             return
         if isinstance(job, _Rewrite):
             self._take_over(job)
-            self.synced_revision = self.committed_revision
+            self.synced_revision, self._synced_number = self.committed_revision, self._number
         else:
-            self.synced_revision = job.revision
+            self.synced_revision, self._synced_number = job.revision, job.number
         self._release(None)
 
     def sync(self) -> None:
@@ -282,6 +294,11 @@ class CursorStore:
         assert self._job is None, "a job is running"
         try:
             self.sync()
+            if self.file is not None and self.failure is None and not self._marked:
+                # Behind a sync that has succeeded; it need not be synced itself. Without it the file is written anew.
+                mark = Cursor("", 0, self.revision, self.clock.now_ns())
+                with suppress(DiskFailed):
+                    self._append([encode_record(Kind.CLOSED, self._number + 1, self._number, mark)])
         finally:
             if self.failure is None:
                 self._fail(StorageError("the cursors were closed"))
@@ -290,6 +307,17 @@ class CursorStore:
                 self.file = None
 
     # ---- inside ----
+
+    def _secure(self) -> None:
+        """Bring what was found to the medium."""
+        self.synced_revision = 0
+        job = self._job = _Rewrite(self, [])
+        try:
+            job()
+        except DiskFailed as error:
+            self.synced(error)
+        else:
+            self.synced(None)
 
     def _check(self, name: str) -> None:
         if self.failure is not None:
@@ -314,7 +342,7 @@ class CursorStore:
     def _append(self, records: Sequence[bytes]) -> int:
         """All or nothing, unless the disk does not even cut off what it has of them."""
         assert self.file is not None
-        end_pos = self.file.size
+        end_pos, self._marked = self.file.size, False
         try:
             self.file.append(records)
         except DiskFailed as error:
@@ -338,7 +366,7 @@ class CursorStore:
         if job.old is not None:
             job.old.close()
         self.file = job.file
-        self.rewrite_due = False
+        self.rewrite_due = self._marked = False
         self._rewrite_above = CURSOR_GARBAGE_SIZE
         self._number = len(job.cursors)
         self.committed_revision = job.revision

@@ -162,6 +162,71 @@ def test_a_batch_is_one_append_and_one_sync(disk: MemoryDisk) -> None:
     assert store.commit() == 0
 
 
+def test_a_torn_batch_is_written_away(disk: MemoryDisk) -> None:
+    """Left in the file, what is missing would look like damage once something behind it says it was synced."""
+    store = store_on(disk)
+    store.set("a", 1)
+    store.sync()
+    for name in "bcd":
+        store.set(name, 1)
+    store.commit()
+    data = disk.files["log/cursors"]
+    size = record_size("b")
+    data[-2 * size : -size] = bytes(size)
+    store = store_on(disk)
+    assert (store.damaged, store.cut_size) == (0, size)
+    assert [cursor.name for cursor in store.list()] == ["a", "b", "d"]
+    store.set("a", 2)
+    store.close()
+    again = store_on(disk)
+    assert (again.damaged, again.cut_size) == (0, 0)
+    assert [cursor.name for cursor in again.list()] == ["a", "b", "d"]
+
+
+def test_what_is_found_is_synced_before_it_is_promised(disk: MemoryDisk) -> None:
+    store = store_on(disk)
+    store.set("a", 1)
+    store.sync()
+    store = store_on(FailingDisk(disk, fail_at=1, for_good=True))
+    assert isinstance(store.failure, DiskFailed)
+    assert [cursor.name for cursor in store.list()] == ["a"]
+    with pytest.raises(StorageError, match="opened anew"):
+        store.set("a", 2)
+    answers: list[StorageError | None] = []
+    store.wait(1, answers.append)
+    assert answers == [store.failure]
+    store.close()
+    assert [cursor.name for cursor in store_on(disk).list()] == ["a"]
+
+
+def test_the_closed_record_itself_may_be_lost(disk: MemoryDisk) -> None:
+    """It is not synced when it is written, so it is no damage if the power takes it and leaves what came next."""
+    store = store_on(disk)
+    store.set("a", 1)
+    store.close()
+    store = store_on(disk)
+    store.set("a", 2)
+    store.commit()
+    data = disk.files["log/cursors"]
+    size, mark_size = record_size("a"), record_size("")
+    data[-size - mark_size : -size] = bytes(mark_size)
+    again = store_on(disk)
+    assert (again.damaged, again.cut_size) == (0, mark_size)
+    assert [(cursor.seq, cursor.doubtful) for cursor in again.list()] == [(2, False)]
+
+
+def test_a_file_that_was_closed_is_not_written_again(disk: MemoryDisk) -> None:
+    store = store_on(disk)
+    store.set("a", 1)
+    store.close()
+    data = bytes(disk.files["log/cursors"])
+    for _ in range(3):
+        counting = FailingDisk(disk)
+        store_on(counting).close()
+        assert counting.calls == 0
+    assert disk.files["log/cursors"] == data
+
+
 def test_waits_are_released_in_order_and_when_synced(disk: MemoryDisk) -> None:
     store = store_on(disk)
     store.set("start", 1)

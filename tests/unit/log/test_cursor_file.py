@@ -26,8 +26,9 @@ def golden() -> bytes:
     moved = FIRST._replace(seq=2000, revision=10)
     return (
         encode_file([FIRST, SECOND], 9, TS_NS)
-        + encode_record(Kind.SET, 3, moved)
-        + encode_record(Kind.DELETE, 4, SECOND._replace(revision=11))
+        + encode_record(Kind.SET, 3, 2, moved)
+        + encode_record(Kind.DELETE, 4, 2, SECOND._replace(revision=11))
+        + encode_record(Kind.CLOSED, 5, 4, Cursor("", 0, 11, TS_NS))
     )
 
 
@@ -35,7 +36,8 @@ def test_the_bytes_are_those_of_the_format() -> None:
     assert golden() == GOLDEN.read_bytes()
     contents = read_cursors(GOLDEN.read_bytes())
     assert contents.cursors == {"orders": FIRST._replace(seq=2000, revision=10)}
-    assert (contents.number, contents.revision, contents.damaged, contents.cut_size) == (4, 11, 0, 0)
+    assert (contents.number, contents.revision, contents.damaged, contents.cut_size) == (5, 11, 0, 0)
+    assert contents.closed
 
 
 def test_doubt_is_kept_when_written() -> None:
@@ -44,7 +46,7 @@ def test_doubt_is_kept_when_written() -> None:
 
 def test_a_record_lost_in_the_middle_is_counted_and_doubted() -> None:
     records = [
-        encode_record(Kind.SET, number, Cursor(name, number, number, TS_NS))
+        encode_record(Kind.SET, number, number - 1, Cursor(name, number, number, TS_NS))
         for number, name in enumerate(["a", "b", "a", "c", "b"], 1)
     ]
     whole = encode_file([], 0, TS_NS) + b"".join(records)
@@ -63,10 +65,25 @@ def test_a_record_lost_in_the_middle_is_counted_and_doubted() -> None:
         }
 
 
+def test_what_is_missing_and_was_not_synced_is_no_damage() -> None:
+    """The power took the second record of a batch and left the third."""
+    batch = [encode_record(Kind.SET, n, 1, Cursor("abc"[n - 2], n, n, TS_NS)) for n in (2, 3, 4)]
+    synced = encode_file([FIRST], 5, TS_NS)
+    torn = synced + batch[0] + bytes(len(batch[1])) + batch[2]
+    contents = read_cursors(torn)
+    assert (contents.damaged, contents.cut_size) == (0, len(batch[1]))
+    assert list(contents.cursors) == ["orders", "a", "c"]
+    assert not any(cursor.doubtful for cursor in contents.cursors.values())
+    later = read_cursors(torn + encode_record(Kind.SET, 5, 4, SECOND))
+    assert (later.damaged, later.cut_size) == (1, 0)
+    assert later.cursors["a"].doubtful
+
+
 def test_strange_bytes_between_records_are_reported() -> None:
-    data = encode_file([FIRST], 5, TS_NS) + b"strange" + encode_record(Kind.SET, 2, SECOND)
-    contents = read_cursors(data)
-    assert (contents.damaged, contents.number) == (1, 2)
+    data = encode_file([FIRST], 5, TS_NS) + b"strange" + encode_record(Kind.SET, 2, 1, SECOND)
+    assert (read_cursors(data).damaged, read_cursors(data).cut_size) == (0, 7)
+    contents = read_cursors(data + encode_record(Kind.CLOSED, 3, 2, Cursor("", 0, 7, TS_NS)))
+    assert (contents.damaged, contents.cut_size, contents.number, contents.closed) == (1, 0, 3, False)
     assert not contents.cursors["orders"].doubtful
 
 
@@ -105,6 +122,6 @@ def test_no_flipped_bit_passes_unreported() -> None:
 
 def test_a_name_that_looks_like_a_record_is_none() -> None:
     """A record can be spelled in a name but for its kind, which is a control character: hence the rule for names."""
-    inner = encode_record(Kind.SET, 2, Cursor("evil", 9, 9, TS_NS))
+    inner = encode_record(Kind.SET, 2, 1, Cursor("evil", 9, 9, TS_NS))
     assert inner[4] < 0x20
     assert len(inner) > RECORD_HEADER_SIZE
