@@ -17,10 +17,14 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import msgspec
 
 from fuzz.rules import MAX_CONTROL_LINE, MAX_PAYLOAD, SETTINGS
 from tidelog.base.chance import Chance
 from tidelog.base.errors import ProtocolError
+from tidelog.broker.account import Account
 from tidelog.broker.session import Session
 from tidelog.broker.settings import BrokerSettings
 from tidelog.subject.interest import Interest, Subscription
@@ -158,6 +162,7 @@ class Stage:
         self.speaker = b"0"
         self.seen: list[object] = []
         self.account_gone = False
+        self.house.broker.on_journey = self.report
 
     def play(self, stream: bytes) -> list[object]:
         """Everything that was seen."""
@@ -217,6 +222,10 @@ class Stage:
         """Slow checks are done."""
         while self.waiting.jobs:
             self.waiting.answer()
+
+    def report(self, _account: Account, destination: bytes, content: dict[str, Any]) -> None:
+        """Where a traced message went: it must be one that can be written as JSON."""
+        self.seen.append((destination, msgspec.json.encode(content)))
 
     def everybody(self) -> list[Client]:
         return [*self.gone, *self.clients.values()]

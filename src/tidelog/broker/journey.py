@@ -60,7 +60,13 @@ class Journey:
         self.events.append(event)
 
     def content(self) -> dict[str, Any]:
-        return {"request": {"header": self.headers, "msgsize": self.size}, "events": self.events}
+        headers = {readable(name): [readable(value) for value in self.headers[name]] for name in self.headers}
+        return {"request": {"header": headers, "msgsize": self.size}, "events": self.events}
+
+
+def readable(text: str) -> str:
+    """Text that can be written as JSON: bytes that were no UTF-8 are replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def who(session: Session) -> dict[str, object]:
@@ -72,7 +78,11 @@ def who(session: Session) -> dict[str, object]:
 
 def begin(session: Session, subject: bytes, block: bytes, size: int, now_ns: int) -> Journey | bool:
     """The journey of a message with trace headers; if there is none, whether the message may go on."""
-    headers = header.decode(block).headers
+    try:
+        headers = header.decode(block).headers
+    except ValueError:
+        # Whoever writes a block of another kind does not ask for anything in it.
+        return True
     only = headers.get(ONLY, [""])[0].lower() in TRUE
     destination = headers.get(DESTINATION, [""])[0]
     if destination == DISABLED:

@@ -24,6 +24,8 @@ HeadersLike = Mapping[str, str | Sequence[str]]
 
 VERSION_LINE = b"NATS/1.0"
 _WHITE = b" \t"
+# What has more digits is no number, as everywhere on the wire; Python itself refuses some thousands of them.
+_STATUS_DIGITS = 9
 # Visible ASCII and anything beyond ASCII, but the colon that ends a name.
 _NAME_REFUSED = frozenset(map(chr, range(0x21))) | {":", "\x7f"}
 
@@ -56,12 +58,13 @@ def decode(block: bytes) -> HeaderBlock:
     if not lines[0].startswith(VERSION_LINE):
         raise ValueError(f"a header block starts with {VERSION_LINE.decode()}, not with {lines[0][:32]!r}")
     code, _, description = lines[0][len(VERSION_LINE) :].strip(_WHITE).partition(b" ")
+    status = int(code) if code.isdigit() and len(code) <= _STATUS_DIGITS else 0
     headers: Headers = {}
     for line in lines[1:]:
         name, colon, value = line.partition(b":")
         if colon and name:
             headers.setdefault(_text(name), []).append(_text(value.strip(_WHITE)))
-    return HeaderBlock(int(code) if code.isdigit() else 0, _text(description.strip(_WHITE)), headers)
+    return HeaderBlock(status, _text(description.strip(_WHITE)), headers)
 
 
 def _text(data: bytes) -> str:

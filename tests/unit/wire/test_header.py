@@ -22,6 +22,12 @@ def test_decode_reads_status_and_description() -> None:
     assert block == (404, "No Messages", {"A": ["b"]})
 
 
+def test_a_status_of_too_many_digits_is_none() -> None:
+    assert header.decode(b"NATS/1.0 999999999\r\n\r\n").status == 999_999_999
+    for digits in (10, 5000):
+        assert header.decode(b"NATS/1.0 " + b"9" * digits + b"\r\nA: b\r\n\r\n") == (0, "", {"A": ["b"]})
+
+
 def test_decode_drops_white_space_around_values_only() -> None:
     assert header.decode(b"NATS/1.0\r\nA: \t b c \t\r\n\r\n").headers == {"A": ["b c"]}
 
