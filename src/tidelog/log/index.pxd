@@ -17,7 +17,7 @@ cdef class SubjectIndex:
     cdef int extend(
         self, const char* subject, Py_ssize_t size, uint64_t first_seq, uint64_t count,
         const unsigned char* deltas, Py_ssize_t deltas_size,
-    ) except -1
+    ) except -1 nogil
     cdef int each(self, Filter filter, Visit visit, void* context) except -1
     cdef uint64_t next(self, Filter filter, uint64_t seq) except? 0
     cdef uint64_t previous(self, Filter filter, uint64_t seq) except? 0

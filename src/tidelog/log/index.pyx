@@ -53,7 +53,7 @@ cdef class SubjectIndex:
     cdef int extend(
         self, const char* subject, Py_ssize_t size, uint64_t first_seq, uint64_t count,
         const unsigned char* deltas, Py_ssize_t deltas_size,
-    ) except -1:
+    ) except -1 nogil:
         """Many messages of one subject at once, as an index file has them; newer than those that it has."""
         cdef uint32_t* place = self.tree.place(subject, size)
         if place[0] == NO_VALUE:

@@ -181,15 +181,19 @@ cpdef bint load_rows(Store store, RowCursor cursor) except -1:
     cdef Py_ssize_t subject_size, deltas_size
     cdef uint64_t first_seq, count, seq, i
     cdef uint64_t last_seq = cursor.base_seq + cursor.offset_most
+    cdef SubjectIndex index = store.index
     cdef bint whole = (
         cursor.base_seq >= store.first_seq
         and store.deleted.count_range(cursor.base_seq, last_seq + 1) == 0
         and store.lost.count_range(cursor.base_seq, last_seq + 1) == 0
     )
+    if whole:
+        # Without the GIL, so that several logs are opened side by side.
+        with nogil:
+            while cursor.next_row(&subject, &subject_size, &first_seq, &count, &deltas, &deltas_size):
+                index.extend(subject, subject_size, first_seq, count, deltas, deltas_size)
+        return not cursor.broken
     while cursor.next_row(&subject, &subject_size, &first_seq, &count, &deltas, &deltas_size):
-        if whole:
-            store.index.extend(subject, subject_size, first_seq, count, deltas, deltas_size)
-            continue
         seq = first_seq
         for i in range(count):
             if i:

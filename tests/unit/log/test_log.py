@@ -13,7 +13,7 @@ from tidelog.log.filter import Filter
 from tidelog.log.log import LimitReached, Log
 from tidelog.log.policy import THROUGHPUT
 from tidelog.log.read import Message
-from tidelog.log.recover import open_log
+from tidelog.log.recover import open_log, open_logs
 from tidelog.log.settings import Limits, LogSettings
 
 
@@ -154,3 +154,17 @@ def test_a_reader_that_waits_is_woken_once(bench: Bench) -> None:
     bench.fill(3)
     assert woken == [1]
     assert [message.seq for message in reader.read()] == [1, 2, 3, 4]
+
+
+def test_several_logs_are_opened_side_by_side() -> None:
+    disk, clock = MemoryDisk(), ManualClock()
+    settings = LogSettings(policy=THROUGHPUT, segment_size=4096)
+    names = [f"log{number}" for number in range(5)]
+    for number, name in enumerate(names):
+        log, _ = open_log(disk, name, settings, clock, Inline())
+        for _ in range(100 + number):
+            log.append(b"s", b"p" * 50)
+        log.commit()
+    opened = open_logs(disk, names, settings, clock, Inline())
+    assert [log.state().messages for log, _ in opened] == [100, 101, 102, 103, 104]
+    assert not any(findings.lost or findings.cut_size for _, findings in opened)
