@@ -38,12 +38,14 @@ class Keeper:
     def after_commit(self, log: Log) -> None:
         """Everything is written: see to segments that are complete, or of no use."""
         for segment in log.store.take_rolled():
-            log.committer.renamed(lambda: self.disk.sync_directory(self.directory))
             self._seal(log, segment)
         self._remove_front(log)
 
     def tick(self, log: Log) -> None:
         self._remove_front(log)
+
+    def sync_names(self) -> None:
+        self.disk.sync_directory(self.directory)
 
     def trouble(self, error: BaseException) -> None:
         self.troubles.append(str(error))

@@ -145,6 +145,9 @@ cdef class Log:
             return
         self.refusal = None
         if size:
+            if self.store.has_rolled():
+                # Nothing in a new segment is safe before its name is.
+                self.committer.renamed(self.keeper.sync_names)
             self.committer.wrote(self.store.last_seq, size, self.store.files_written())
         self.keeper.after_commit(self)
 

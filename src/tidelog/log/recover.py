@@ -83,7 +83,7 @@ def open_log(
         rebuild(store, expiries, findings)
     ceiling = Ceiling(disk, directory)
     log = Log(store, settings, clock, worker, expiries, ceiling, Keeper(disk, directory, worker, ceiling))
-    log.committer.renamed(lambda: disk.sync_directory(directory))
+    log.committer.renamed(log.keeper.sync_names)
     if settings.policy.ack is AckLevel.WRITTEN:
         next_seq = ceiling.floor(store.last_seq)
         if next_seq > store.last_seq + 1:

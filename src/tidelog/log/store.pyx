@@ -174,6 +174,10 @@ cdef class Store:
     def set_segment_size(self, Py_ssize_t size) -> None:
         self.segment_size = size
 
+    def has_rolled(self) -> bool:
+        """Whether a segment was begun since `take_rolled`."""
+        return bool(self.rolled)
+
     def take_rolled(self) -> list:
         """Segments that have become complete and are written; to be called after `write`."""
         rolled, self.rolled = self.rolled, []
