@@ -47,7 +47,7 @@ def test_the_sync_that_covers_a_new_segment_covers_its_name() -> None:
     log.append(b"s", b"p" * 150)
     log.commit()
     assert len(log.store.segments) == 2
-    log.wait(2, lambda error: disk.events.append("acknowledged"))
+    log.wait(2, lambda _: disk.events.append("acknowledged"))
     worker.run_all()
     assert disk.events[0] == "names"
     assert "acknowledged" in disk.events
