@@ -161,7 +161,7 @@ class Stage:
         self.gone: list[Client] = []
         self.speaker = b"0"
         self.seen: list[object] = []
-        self.account_gone = False
+        self.accounts = {*self.house.broker.accounts()}
         self.house.broker.on_journey = self.report
 
     def play(self, stream: bytes) -> list[object]:
@@ -197,9 +197,7 @@ class Stage:
             self.reload(SETTINGS[(letter[0] - ord("A")) % len(SETTINGS)])
 
     def reload(self, settings: BrokerSettings) -> None:
-        before = self.house.broker.accounts()
         self.house.reload(settings)
-        self.account_gone |= len({*before} - {*self.house.broker.accounts()}) > 0
         self.check()
 
     def client(self) -> Client:
@@ -257,10 +255,13 @@ class Stage:
         held = sum(len(session.subscriptions()) for session in sessions)
         if broker.subscription_count != held:
             raise Finding(f"{broker.subscription_count} subscriptions are counted, {held} are there")
+        accounts = broker.accounts()
+        # An account that a reload takes away takes its counters with it.
+        account_gone = not self.accounts.issubset(accounts)
+        self.accounts.update(accounts)
         for what in ("in_msgs", "in_bytes", "out_msgs", "out_bytes"):
-            total = sum(getattr(account, what) for account in broker.accounts())
-            # An account that a reload takes away takes its counters with it.
-            if not self.account_gone and getattr(broker, what) != total:
+            total = sum(getattr(account, what) for account in accounts)
+            if not account_gone and getattr(broker, what) != total:
                 raise Finding(f"{what}: {getattr(broker, what)}, and {total} in the accounts")
         for account in broker.accounts():
             for one in account.interest.subscriptions():

@@ -219,7 +219,7 @@ class Admission:
     def enter(self, session: Session, accepted: Accepted) -> None:
         account = self.broker.account(accepted.account)
         if account is not session.account:
-            session.account.leave(session)
+            self.broker.leave_account(session)
             account.enter(session)
         session.bind(account, account.interest, accepted.rights, accepted.label)
         session.login = accepted.user
@@ -281,8 +281,7 @@ class Admission:
         for session in list(self.broker.open_sessions.values()):
             if not session.closed:
                 self.review_session(session)
-        for name in self.broker.retired:
-            self.broker.account_table.pop(name, None)
+        self.broker.drop_unwanted()
 
     def review_session(self, session: Session) -> None:
         limits = self.settings.limits

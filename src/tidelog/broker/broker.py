@@ -101,6 +101,7 @@ class Broker:
         self.last_cid = 0
         self.lame_duck = False
         self.account_table: dict[str, Account] = {}
+        self.unwanted: set[str] = set()
         # Told of every account that comes after this is set.
         self.on_account: Callable[[Account], object] = lambda _: None
         self.apply(settings, websocket_authorization)
@@ -123,7 +124,7 @@ class Broker:
                 self.on_account(self.account_table[name])
             elif account.settings != account_settings:
                 account.apply(account_settings, now_ns)
-        self.retired = [name for name in self.account_table if name not in wanted]
+        self.unwanted = {name for name in self.account_table if name not in wanted}
         if self.closed.maxlen != settings.limits.max_closed_clients:
             self.closed = deque(self.closed, maxlen=settings.limits.max_closed_clients)
 
@@ -139,6 +140,18 @@ class Broker:
 
     def account(self, name: str) -> Account:
         return self.account_table[name]
+
+    def leave_account(self, session: Session) -> None:
+        """A session goes, or moves to another account."""
+        session.account.leave(session)
+        if session.account.name in self.unwanted:
+            self.drop_unwanted()
+
+    def drop_unwanted(self) -> None:
+        """Forget accounts that the settings do not have any more; who waits for a verdict is still counted in his."""
+        for name in [name for name in self.unwanted if not self.account_table[name].client_count]:
+            self.unwanted.remove(name)
+            del self.account_table[name]
 
     # ---- sessions come and go ----
 
@@ -209,7 +222,7 @@ class Broker:
         session.drop_subscriptions()
         session.recipient.shut()
         del self.open_sessions[session.cid]
-        session.account.leave(session)
+        self.leave_account(session)
         self.past.add(session)
         self.debug(session, f"Client connection closed: {reason}")
         connection = session.recipient.connection

@@ -82,3 +82,30 @@ def test_the_answer_about_an_earlier_connect_decides_nothing_about_a_later_one()
     assert client.session.in_msgs == 0
     waiting.jobs.pop(0)[1](False)
     assert (client.reason, client.session.in_msgs) == ("Authentication Failure", 0)
+
+
+def test_an_account_that_the_settings_have_no_more_stays_until_the_last_verdict_on_those_in_it() -> None:
+    """SESS-11"""
+    waiting = Waiting()
+    guarded = Authorization(users=(User("ann", "p", account="A"),))
+    house = House(BrokerSettings(authorization=guarded, accounts=ACCOUNTS), elsewhere=waiting)
+    client = house.client(user="ann", **{"pass": "p"})
+    client.send(b"SUB a 1\r\n")
+    house.reload(BrokerSettings(authorization=Authorization(user="joe", password="$2b$04$" + "x" * 53)))
+    assert [account.name for account in house.broker.accounts()] == ["A", "$G", "$SYS"]
+    assert house.broker.subscription_count == client.session.subscription_count == 1
+    waiting.jobs.pop()[1](False)
+    assert client.reason == "Authentication Failure"
+    assert [account.name for account in house.broker.accounts()] == ["$G", "$SYS"]
+
+
+def test_who_moves_out_of_an_account_that_the_settings_have_no_more_takes_it_away() -> None:
+    waiting = Waiting()
+    guarded = Authorization(users=(User("ann", "p", account="A"),))
+    house = House(BrokerSettings(authorization=guarded, accounts=ACCOUNTS), elsewhere=waiting)
+    client = house.client(user="ann", **{"pass": "p"})
+    house.reload(BrokerSettings(authorization=Authorization(user="joe", password="$2b$04$" + "x" * 53)))
+    client.connect(user="joe", **{"pass": "p"})
+    waiting.jobs.pop()[1](True)
+    assert client.session.account_name == "$G"
+    assert [account.name for account in house.broker.accounts()] == ["$G", "$SYS"]
