@@ -1,10 +1,10 @@
-# make setup | demo | test | lint | bench | bench-compare | peer-suites | fuzz | clean
+# make setup | demo | test | lint | bench | bench-compare | bench-store | peer-suites | fuzz | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
-.PHONY: setup demo test lint format bench bench-compare peer-suites fuzz clean
+.PHONY: setup demo test lint format bench bench-compare bench-store peer-suites fuzz clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.built
@@ -44,6 +44,12 @@ bench: setup
 
 bench-compare: setup
 	$(BIN)/tidelog bench compare
+
+# NATS_SERVER=dir, a checkout of nats-server, puts its own figures beside ours.
+STORE_RESULTS ?= docs/benchmarks/store.md
+
+bench-store: setup
+	$(BIN)/tidelog bench store --markdown $(STORE_RESULTS) $(if $(NATS_SERVER),--nats-server "$(NATS_SERVER)")
 
 # docs/compatibility.md says how to make the directory; SUITES="nats.c ..." runs some of them.
 peer-suites: setup

@@ -31,16 +31,16 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound on ours/peer."""
+    """A bound on a figure; in comparisons on ours/peer."""
 
-    ratio: float
+    bound: float
     at_least: bool = True
 
-    def met_by(self, ratio: float) -> bool:
-        return ratio >= self.ratio if self.at_least else ratio <= self.ratio
+    def met_by(self, value: float) -> bool:
+        return value >= self.bound if self.at_least else value <= self.bound
 
     def __str__(self) -> str:
-        return f"{'>=' if self.at_least else '<='} {self.ratio:g}"
+        return f"{'>=' if self.at_least else '<='} {self.bound:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

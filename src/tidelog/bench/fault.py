@@ -13,3 +13,9 @@ class Stopped(TidelogError):
 
 class ServerFailed(TidelogError):
     """A server under test did not start, or ended before it was told to; the message quotes its log."""
+
+
+def require(true: bool, text: str) -> None:
+    """Of what a benchmark relies on: `text` says what is there instead."""
+    if not true:
+        raise WrongDelivery(text)

@@ -1,15 +1,18 @@
-"""`tidelog bench`: load on a running server, and the comparison with a peer."""
+"""`tidelog bench`: load on a running server, the comparison with a peer, and the log by itself."""
 
 import contextlib
 import ssl
 import sys
 import sysconfig
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+import tidelog
 from tidelog.base.errors import TidelogError
 from tidelog.bench import report
 from tidelog.bench.case import CASES, RATE, Access, Case, named
@@ -17,6 +20,13 @@ from tidelog.bench.compare import ROUND_S, Comparison, compare
 from tidelog.bench.link import Target
 from tidelog.bench.run import calibrate, measure
 from tidelog.bench.server import serving
+from tidelog.bench.store import case as store_case
+from tidelog.bench.store import report as store_report
+from tidelog.bench.store.peer import run_peer
+from tidelog.bench.store.peer import version as peer_version
+from tidelog.bench.store.run import StoreReport
+from tidelog.bench.store.run import run as run_store
+from tidelog.bench.store.stage import ROUNDS
 
 PEER_NAME = "nats-server"
 # Of a processor: above this a person is told that the machine was not idle.
@@ -40,7 +50,7 @@ scale_option = click.option(
 
 @click.group()
 def bench() -> None:
-    """Measure servers that speak NATS."""
+    """Measure servers that speak NATS, and the log."""
 
 
 @bench.command()
@@ -128,14 +138,93 @@ def compare_command(
         raise click.exceptions.Exit(1)
 
 
+@bench.command()
+@click.option(
+    "--case",
+    "names",
+    multiple=True,
+    type=click.Choice([case.name for case in store_case.CASES]),
+    help="Only this case; may be given several times.",
+)
+@click.option(
+    "--scale",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(min=0.0001, max=1),
+    help="Of the full number of messages and subjects. Goals are for 1.",
+)
+@click.option(
+    "--rounds", default=ROUNDS, show_default=True, type=click.IntRange(min=1), help="Rounds of each."
+)
+@click.option(
+    "--directory", type=click.Path(exists=True, file_okay=False, path_type=Path), help="On which disk."
+)
+@click.option(
+    "--nats-server",
+    "peer_source",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Checkout of nats-server, whose own benchmark of the searches is run beside ours with `go`.",
+)
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, allow_dash=True), help="File, or -.")
+@click.option("--markdown", "markdown_path", type=click.Path(dir_okay=False), help="File to write.")
+def store(
+    names: tuple[str, ...],
+    scale: float,
+    rounds: int,
+    directory: Path | None,
+    peer_source: Path | None,
+    json_path: str | None,
+    markdown_path: str | None,
+) -> None:
+    """Measure the log as a library: append, search, open, follow, and memory.
+
+    All that is read is compared with what was written. Fails if anything else comes; a missed goal is shown, not an
+    error. The full size takes 6 GB of disk and 3 GB of memory.
+    """
+    console = Console(stderr=json_path == "-")
+    facts = report.gather_facts(ours=f"tidelog {tidelog.__version__}", peer="none")
+    with console.status("starting") as status:
+        taken = run_store(
+            store_case.named(names), directory=directory, scale=scale, rounds=rounds, progress=status.update
+        )
+        if peer_source is not None:
+            status.update("the peer's own benchmark")
+            try:
+                taken.peer = run_peer(peer_source)
+                facts = replace(facts, peer=peer_version(peer_source))
+            except TidelogError as error:
+                taken.failures["peer"] = str(error)
+    show_store(console, taken, facts)
+    if json_path == "-":
+        click.echo(store_report.as_json(taken), nl=False)
+    elif json_path:
+        Path(json_path).write_text(store_report.as_json(taken))
+    if markdown_path:
+        Path(markdown_path).write_text(store_report.as_markdown(taken, facts))
+    if taken.failures:
+        raise click.exceptions.Exit(1)
+
+
+def show_store(console: Console, taken: StoreReport, facts: report.Facts) -> None:
+    for name, value in facts.lines():
+        console.print(f"{name}: {value}", highlight=False)
+    console.print(store_report.table(taken))
+    tell_what_went_wrong(console, taken.others, taken.failures)
+
+
 def show(console: Console, comparison: Comparison, facts: report.Facts) -> None:
     for name, value in facts.lines():
         console.print(f"{name}: {value}", highlight=False)
     console.print(report.table(comparison))
-    if report.busiest(comparison) > BUSY:
-        taken = f"{report.busiest(comparison):.2f}"
-        console.print(f"Others took up to {taken} of a processor: measure again when the machine is idle.")
-    for name, reason in comparison.failures.items():
+    tell_what_went_wrong(console, report.busiest(comparison), comparison.failures)
+
+
+def tell_what_went_wrong(console: Console, others: float, failures: Mapping[str, str]) -> None:
+    if others > BUSY:
+        console.print(
+            f"Others took up to {others:.2f} of a processor: measure again when the machine is idle."
+        )
+    for name, reason in failures.items():
         console.print(f"{name} failed: {reason}", style="bold red", markup=False, highlight=False)
 
 

@@ -70,6 +70,8 @@ def open_log(
         if name.endswith(".new"):
             disk.remove(f"{directory}/{name}")
     bases = sorted(int(name[:-4]) for name in names if name.endswith(".seg"))
+    if snapshot.FILE_NAME not in names:
+        drop_unused(disk, directory, bases)
     log_id = identity(disk, directory, bases, findings)
     store = Store(
         disk, directory, log_id or os.urandom(16), settings.segment_size, settings.window_size, settings.keys
@@ -107,6 +109,23 @@ def open_logs(
         return list(
             pool.map(lambda directory: open_log(disk, directory, settings, clock, worker), directories)
         )
+
+
+def drop_unused(disk: Disk, directory: str, bases: list[int]) -> None:
+    """Remove segments that were begun and never written to.
+
+    What should stand before them was perhaps not written either: a segment gets its name with the first message for it,
+    and its records, behind those of the one before, when they are committed.
+    """
+    while len(bases) > 1:
+        path = segment_path(directory, bases[-1])
+        file = disk.open(path)
+        size = file.size
+        file.close()
+        if size > HEADER_SIZE:
+            break
+        disk.remove(path)
+        bases.pop()
 
 
 def identity(disk: Disk, directory: str, bases: list[int], findings: Findings) -> bytes | None:

@@ -1,0 +1,29 @@
+from array import array
+from collections.abc import Sequence
+
+from tidelog.base.work import Threads
+from tidelog.log.filter import Filter
+from tidelog.log.log import Log
+from tidelog.log.read import Batch, Reader
+
+class Mix:
+    common: tuple[bytes, ...]
+    rare: tuple[bytes, ...]
+    every: int
+    size: int
+    def __init__(
+        self, common: Sequence[bytes], rare: Sequence[bytes] = ..., every: int = 0, size: int = 128
+    ) -> None: ...
+    def subject(self, seq: int) -> bytes: ...
+    def payload_of(self, seq: int) -> bytes: ...
+
+def append(
+    logs: list[Log], mix: Mix, count: int, batch: int, in_flight: int = 0, worker: Threads | None = None
+) -> int: ...
+def scan(
+    log: Log, mix: Mix, filter: Filter | None = None, *, backward: bool = False, most: int = 256
+) -> tuple[int, array[int]]: ...
+def walk(log: Log, mix: Mix, *, backward: bool = False) -> tuple[int, int]: ...
+def drain(reader: Reader, mix: Mix) -> tuple[int, int]: ...
+def forget_windows(log: Log) -> None: ...
+def newest(batch: Batch, subject: bytes) -> int: ...
