@@ -41,7 +41,7 @@ def read_header(data: bytes, path: str) -> SegmentHeader:
         raise NotASegment(f"{path}: the header is damaged")
     version, flags, log_id, base_seq, created_ns = _BODY.unpack(body)
     if version != VERSION:
-        raise NotASegment(f"{path} has version {version}; this program reads version {VERSION}")
+        raise StorageError(f"{path} has version {version}; this program reads version {VERSION}")
     return SegmentHeader(log_id, base_seq, created_ns, flags)
 
 

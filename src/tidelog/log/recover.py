@@ -248,7 +248,7 @@ def rebuild(store: Store, expiries: Expiries, findings: Findings) -> None:
     store.set_figures(
         first_seq, last_seq, 0, 0, max(facts.last_ts_ns, *(one.side.last_ts_ns for one in segments))
     )
-    holes = missing(store, last_seq)
+    holes = missing([(one.base_seq, one.side.last_seq, one.side.holes) for one in segments], last_seq)
     size = sum(segment.side.message_bytes for segment in segments)
     for start_seq, end_seq in facts.skipped:
         store.deleted.add_range(start_seq, end_seq)
@@ -260,10 +260,8 @@ def rebuild(store: Store, expiries: Expiries, findings: Findings) -> None:
             size -= record_sizes
         store.deleted.add_range(start_seq, start_seq + count)
     size -= store.size_below(first_seq)
-    for start_seq, end_seq in holes.ranges():
-        for seq in range(start_seq, end_seq):
-            if seq >= first_seq and not store.deleted.contains(seq):
-                store.lost.add(seq)
+    for start_seq, end_seq in unexplained(holes, store.deleted, first_seq):
+        store.lost.add_range(start_seq, end_seq)
     for segment in segments:
         rows = segment.side.take_rows()
         if rows is not None and not snapshot.load_rows(store, rows):
@@ -307,16 +305,28 @@ def take_fact(facts: Facts, kind: int, seq: int, payload: bytes) -> None:
         facts.next_seq = max(facts.next_seq, next_seq)
 
 
-def missing(store: Store, last_seq: int) -> SequenceSet:
-    """Sequences that no segment has."""
+def missing(segments: list[tuple[int, int, list[tuple[int, int]]]], last_seq: int) -> SequenceSet:
+    """Sequences that none of the segments, each with its base, last sequence and holes, has."""
     holes = SequenceSet()
-    end_seq = store.segments[0].base_seq
-    for segment in store.segments:
-        if segment.base_seq > end_seq:
-            holes.add_range(end_seq, segment.base_seq)
-        for start_seq, count in segment.side.holes:
+    end_seq = segments[0][0]
+    for base_seq, segment_last_seq, segment_holes in segments:
+        if base_seq > end_seq:
+            holes.add_range(end_seq, base_seq)
+        for start_seq, count in segment_holes:
             holes.add_range(start_seq, start_seq + count)
-        end_seq = max(end_seq, segment.side.last_seq + 1)
+        end_seq = max(end_seq, segment_last_seq + 1)
     if last_seq >= end_seq:
         holes.add_range(end_seq, last_seq + 1)
     return holes
+
+
+def unexplained(holes: SequenceSet, deleted: SequenceSet, first_seq: int) -> list[tuple[int, int]]:
+    """Ranges of `holes` from `first_seq` on that nobody deleted or skipped. What is skipped may be a long way."""
+    found = []
+    for start_seq, end_seq in holes.ranges():
+        seq = deleted.next_absent(max(start_seq, first_seq))
+        while seq < end_seq:
+            past_seq = min(deleted.next_present(seq) or end_seq, end_seq)
+            found.append((seq, past_seq))
+            seq = deleted.next_absent(past_seq)
+    return found

@@ -7,12 +7,15 @@ from dataclasses import replace
 import pytest
 
 from tidelog.base.clock import ManualClock
+from tidelog.base.errors import StorageError
 from tidelog.base.work import Inline
 from tidelog.disk.memory import MemoryDisk
 from tidelog.log.filter import Filter
+from tidelog.log.header import segment_header, segment_path
 from tidelog.log.log import LimitReached, Log
 from tidelog.log.policy import THROUGHPUT
 from tidelog.log.read import Message
+from tidelog.log.record import checksum
 from tidelog.log.recover import open_log, open_logs
 from tidelog.log.settings import Limits, LogSettings
 
@@ -168,3 +171,24 @@ def test_several_logs_are_opened_side_by_side() -> None:
     opened = open_logs(disk, names, settings, clock, Inline())
     assert [log.state().messages for log, _ in opened] == [100, 101, 102, 103, 104]
     assert not any(findings.lost or findings.cut_size for _, findings in opened)
+
+
+def test_a_leap_of_sequences_is_skipped_and_not_walked(bench: Bench) -> None:
+    bench.fill(3)
+    bench.log.skip_to(1 << 50)
+    bench.fill(1)
+    bench.log = bench.open()
+    state = bench.log.state()
+    assert (state.last_seq, state.messages, state.lost) == (1 << 50, 4, ())
+
+
+def test_a_segment_of_tomorrow_is_left_alone(bench: Bench) -> None:
+    bench.fill(3)
+    header = bytearray(segment_header(bytes(16), 1, 0))
+    header[12] = 2
+    header[8:12] = checksum(bytes(header[12:])).to_bytes(4, "little")
+    bench.disk.files[segment_path("log", 1)][:64] = header
+    before = bytes(bench.disk.files[segment_path("log", 1)])
+    with pytest.raises(StorageError, match="has version 2; this program reads version 1"):
+        bench.open()
+    assert bench.disk.files[segment_path("log", 1)] == before
