@@ -33,6 +33,8 @@ COMMANDS = {
     "context": ("tidelog.cli.context:context", "Manage named ways to reach servers."),
     "drop-in": ("tidelog.cli.dropin:drop_in", "Print a directory that holds us as `nats-server`."),
     "demo": ("tidelog.cli.demo:demo", "Show a server at work."),
+    "fsck": ("tidelog.cli.fsck:fsck", "Check a log that is stored, and repair it."),
+    "inspect": ("tidelog.cli.inspect:inspect", "Show what is in a file of a log."),
     "bench": ("tidelog.cli.bench:bench", "Put load on servers, and compare them."),
 }
 ALIASES = {"publish": "pub", "subscribe": "sub", "request": "req", "ctx": "context"}

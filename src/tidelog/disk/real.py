@@ -1,5 +1,6 @@
 """The disk of the machine, through the system's calls and nothing between."""
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -75,17 +76,20 @@ class RealFile:
 
 
 class RealDisk:
-    """A directory, which is made if it is missing."""
+    """A directory, which is made if it is missing; or, to look only, one that has to be there."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, read_only: bool = False) -> None:
         self.root = os.path.abspath(root)
-        attempt("mkdir", self.root, lambda: os.makedirs(self.root, exist_ok=True))
+        self.read_only = read_only
+        if not read_only:
+            attempt("mkdir", self.root, lambda: os.makedirs(self.root, exist_ok=True))
 
     def create(self, path: str) -> RealFile:
+        self._change("create", path)
         return self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def open(self, path: str) -> RealFile:
-        return self._open(path, os.O_RDWR)
+        return self._open(path, os.O_RDONLY if self.read_only else os.O_RDWR)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._at(path))
@@ -94,12 +98,15 @@ class RealDisk:
         return sorted(attempt("list", directory, lambda: os.listdir(self._at(directory))))
 
     def make_directory(self, path: str) -> None:
+        self._change("mkdir", path)
         attempt("mkdir", path, lambda: os.makedirs(self._at(path), exist_ok=True))
 
     def rename(self, old: str, new: str) -> None:
+        self._change("rename", old)
         attempt("rename", old, lambda: os.replace(self._at(old), self._at(new)))
 
     def remove(self, path: str) -> None:
+        self._change("remove", path)
         full = self._at(path)
         attempt("remove", path, lambda: os.rmdir(full) if os.path.isdir(full) else os.unlink(full))
 
@@ -121,6 +128,10 @@ class RealDisk:
                 return file.read().strip()
         except OSError:
             return ""
+
+    def _change(self, operation: str, path: str) -> None:
+        if self.read_only:
+            raise DiskFailed(operation, path, OSError(errno.EROFS, "the disk was opened to look only"))
 
     def _open(self, path: str, flags: int) -> RealFile:
         fd = attempt("open", path, lambda: os.open(self._at(path), flags | os.O_CLOEXEC, 0o640))

@@ -12,14 +12,23 @@ from tidelog.base.limits import CEILING_STEP
 from tidelog.disk.disk import Disk
 from tidelog.log.record import checksum
 
+FILE_NAME = "ceiling"
 MAGIC = b"TIDECEIL"
 _HEAD = struct.Struct("<8sIQ")
+
+
+def read_ceiling(data: bytes) -> tuple[int, str] | None:
+    """The last sequence that may have been given out, and in which boot that was said. None: it is damaged."""
+    if len(data) < _HEAD.size or data[:8] != MAGIC:
+        return None
+    _, crc, seq = _HEAD.unpack_from(data)
+    return (seq, data[_HEAD.size :].decode(errors="replace")) if crc == checksum(data[12:]) else None
 
 
 class Ceiling:
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
-        self._path = f"{directory}/ceiling"
+        self._path = f"{directory}/{FILE_NAME}"
         self._directory = directory
         self.seq = 0
 
@@ -47,16 +56,12 @@ class Ceiling:
             return last_seq + 1
         file = self._disk.open(self._path)
         try:
-            data = file.read(0, file.size)
+            found = read_ceiling(file.read(0, file.size))
         finally:
             file.close()
-        if len(data) < _HEAD.size or data[:8] != MAGIC:
+        if found is None:
             return last_seq + 1
-        seq: int
-        _, crc, seq = _HEAD.unpack_from(data)
-        if crc != checksum(data[12:]):
-            return last_seq + 1
-        boot_id = data[_HEAD.size :].decode(errors="replace")
+        seq, boot_id = found
         if boot_id and boot_id == self._disk.boot_id():
             return last_seq + 1
         return max(last_seq, seq) + 1

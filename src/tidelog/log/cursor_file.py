@@ -68,6 +68,8 @@ class Contents:
     synced: int = 0
     # Records lost that had been synced.
     damaged: int = 0
+    # Bytes between records that are none (position, size); no bytes at all where records are missing.
+    strange: list[tuple[int, int]] = field(default_factory=list)
     # Where the last valid record ends, and how many bytes of unfinished writes there are.
     end_pos: int = FILE_HEADER_SIZE
     cut_size: int = 0
@@ -133,6 +135,7 @@ def read_cursors(data: bytes) -> Contents:
             break
         if found.number > expected or found.pos > contents.end_pos:
             gaps.append(_Gap(expected, found.number, found.pos - contents.end_pos))
+            contents.strange.append((contents.end_pos, found.pos - contents.end_pos))
         _take(contents, found, last_numbers)
     contents.cut_size = len(data) - contents.end_pos
     doubt_number = _judge(gaps, contents)

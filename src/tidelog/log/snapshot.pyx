@@ -133,44 +133,80 @@ def write_snapshot(disk, str directory, log) -> None:
     write_index(disk, f"{directory}/{FILE_NAME}", encode_snapshot(log.store, log.expiries))
 
 
+class Contents:
+    """What a snapshot says that has no `damage`, but for the subjects, which `take_rows` hands out."""
+
+    def __init__(self, bytes data not None) -> None:
+        cdef Py_ssize_t pos = 12 + _HEAD.size
+        (
+            self.version, self.log_id, self.tail_checksum, segments, self.first_seq, self.last_seq, self.messages, self.size,
+            self.last_ts_ns, self.subjects, deleted, lost, due,
+        ) = _HEAD.unpack_from(data, 12)
+        # Base, size, and what is deleted of it: messages, and bytes of their records.
+        self.segments = [_SEGMENT.unpack_from(data, pos + number * _SEGMENT.size) for number in range(segments)]
+        pos += segments * _SEGMENT.size
+        pairs = [_PAIR.unpack_from(data, pos + number * _PAIR.size) for number in range(deleted + lost + due)]
+        self.deleted = pairs[:deleted]
+        self.lost = pairs[deleted:deleted + lost]
+        # When, and which.
+        self.expiries = pairs[deleted + lost:]
+        self.data = data
+        self.rows_pos = pos + len(pairs) * _PAIR.size
+
+    def mismatch(self, bytes log_id not None, list segments not None, tail: int) -> str:
+        """Why it is not of a log with these segments (base, size) and this end; "": it is."""
+        if self.log_id != log_id:
+            return "of another log"
+        if [row[:2] for row in self.segments] != segments:
+            return "made of other segments"
+        return "" if self.tail_checksum == tail else "made of another end of the last segment"
+
+    def take_rows(self) -> RowCursor:
+        cdef Outline outline
+        cdef RowCursor cursor = RowCursor()
+        cdef bytes data = self.data
+        cdef const unsigned char* start = <const unsigned char*>PyBytes_AS_STRING(data)
+        cdef Py_ssize_t pos = self.rows_pos
+        begin(&outline, SNAPSHOT_BASE)
+        outline.last_seq = self.last_seq
+        outline.messages = self.messages
+        cursor.begin(data, start + pos, start + PyBytes_GET_SIZE(data), self.subjects, &outline)
+        return cursor
+
+
+def damage(bytes data not None) -> str:
+    """Why these bytes are no snapshot that can be read; "": they are one."""
+    if len(data) < 12 + _HEAD.size:
+        return f"cut short: {len(data)} bytes"
+    if data[:8] != MAGIC:
+        return "no snapshot"
+    if int.from_bytes(data[8:12], "little") != checksum(data[12:]):
+        return "checksum"
+    version = _HEAD.unpack_from(data, 12)[0]
+    return "" if version == VERSION else f"version {version}"
+
+
 def load_snapshot(bytes data not None, Store store not None, expiries) -> bool:
     """Make the index of `store`, whose segments are there already, what the snapshot says. False: it is of something else."""
-    cdef Outline outline
-    cdef RowCursor cursor
-    cdef const unsigned char* start = <const unsigned char*>PyBytes_AS_STRING(data)
-    cdef Py_ssize_t pos = 12 + _HEAD.size
-    if len(data) < pos or data[:8] != MAGIC or int.from_bytes(data[8:12], "little") != checksum(data[12:]):
-        return False
-    (version, log_id, tail, segments, first_seq, last_seq, count, size, last_ts_ns, subjects, deleted, lost, due) = (
-        _HEAD.unpack_from(data, 12)
-    )
     last = store.segments[-1]
-    if version != VERSION or log_id != store.log_id or segments != len(store.segments):
+    if damage(data):
         return False
-    figures = [_SEGMENT.unpack_from(data, pos + number * _SEGMENT.size) for number in range(segments)]
-    pos += segments * _SEGMENT.size
-    if [row[:2] for row in figures] != [row[:2] for row in segment_figures(store)]:
+    contents = Contents(data)
+    if contents.mismatch(
+        store.log_id, [row[:2] for row in segment_figures(store)], tail_checksum(last.file_now(), last.side.size)
+    ):
         return False
-    if tail != tail_checksum(last.file_now(), last.side.size):
+    if not load_rows(store, contents.take_rows()):
         return False
-    pairs = [_PAIR.unpack_from(data, pos + number * _PAIR.size) for number in range(deleted + lost + due)]
-    pos += len(pairs) * _PAIR.size
-    begin(&outline, SNAPSHOT_BASE)
-    outline.last_seq = last_seq
-    outline.messages = count
-    cursor = RowCursor()
-    cursor.begin(data, start + pos, start + PyBytes_GET_SIZE(data), subjects, &outline)
-    if not load_rows(store, cursor):
-        return False
-    for segment, (_, _, dead_count, dead_size) in zip(store.segments, figures):
+    for segment, (_, _, dead_count, dead_size) in zip(store.segments, contents.segments):
         segment.dead_count, segment.dead_size = dead_count, dead_size
-    for start_seq, end_seq in pairs[:deleted]:
+    for start_seq, end_seq in contents.deleted:
         store.deleted.add_range(start_seq, end_seq)
-    for start_seq, end_seq in pairs[deleted:deleted + lost]:
+    for start_seq, end_seq in contents.lost:
         store.lost.add_range(start_seq, end_seq)
-    for expiry_ns, seq in pairs[deleted + lost:]:
+    for expiry_ns, seq in contents.expiries:
         expiries.add(expiry_ns, seq)
-    store.set_figures(first_seq, last_seq, count, size, last_ts_ns)
+    store.set_figures(contents.first_seq, contents.last_seq, contents.messages, contents.size, contents.last_ts_ns)
     return True
 
 

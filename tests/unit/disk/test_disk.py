@@ -164,3 +164,22 @@ def test_the_boot_id_is_that_of_the_machine(tmp_path: Path, monkeypatch: pytest.
     assert RealDisk(str(tmp_path / "one")).boot_id() == RealDisk(str(tmp_path / "two")).boot_id() == "a-b-c"
     noted.unlink()
     assert RealDisk(str(tmp_path / "one")).boot_id() == ""
+
+
+def test_a_real_disk_that_only_looks_changes_nothing(tmp_path: Path) -> None:
+    RealDisk(str(tmp_path / "store")).create("a").append([b"x"])
+    disk = RealDisk(str(tmp_path / "store"), read_only=True)
+    assert disk.open("a").read(0, 9) == b"x"
+    changes: list[Callable[[], object]] = [
+        lambda: disk.create("b"),
+        lambda: disk.remove("a"),
+        lambda: disk.rename("a", "b"),
+        lambda: disk.make_directory("d"),
+        lambda: disk.open("a").append([b"y"]),
+    ]
+    for change in changes:
+        with pytest.raises(DiskFailed):
+            change()
+    assert (tmp_path / "store" / "a").read_bytes() == b"x"
+    RealDisk(str(tmp_path / "none"), read_only=True)
+    assert not (tmp_path / "none").exists()
