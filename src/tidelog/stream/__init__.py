@@ -1,0 +1,1 @@
+"""What a stream means: configurations, checks, documents, streams and consumers on top of the log."""
