@@ -10,6 +10,7 @@ Promises
   * COMMIT-3: a failed sync is final: nothing is acknowledged after it, nothing is tried again, all who wait are told.
   * COMMIT-4: an idle tail is synced as its policy says; nobody has to write something more.
   * New files are acknowledged only after their directory was synced too.
+  * A file is in use for as long as a sync that has it is under way; `synced_elsewhere` says when it is not any more.
 
 What it does not do: write, read a clock, or know what a record is.
 """
@@ -77,6 +78,7 @@ class Committer:
         self._fresh_since_ns = 0  # of the oldest byte that the sync under way does not cover
         self._dirty: dict[File, None] = {}
         self._syncing: tuple[File, ...] = ()
+        self._releases: list[Callable[[], None]] = []
         self._sync_names: Callable[[], None] | None = None
         self._waiting: deque[tuple[int, Wait]] = deque()
 
@@ -169,7 +171,7 @@ class Committer:
             if not self.under_way:
                 return  # `finish` did it
             self.under_way = False
-            self._syncing = ()
+            self._release()
             if error is not None:
                 self.fail(
                     StorageError(
@@ -197,14 +199,25 @@ class Committer:
         except DiskFailed as error:
             self.fail(StorageError(f"what was written could not be synced: {error}"))
             return False
-        self._syncing, self._dirty, self._sync_names = (), {}, None
+        self._release()
+        self._dirty, self._sync_names = {}, None
         self._fresh_since_ns = 0
         self._synced(self.written_seq, self.unsynced_size)
         return True
 
-    def synced_elsewhere(self, file: File) -> None:
-        """Nothing more is written to this file, and it was synced."""
+    def synced_elsewhere(self, file: File, released: Callable[[], None]) -> None:
+        """Nothing more is written to this file, and it was synced. `released` is called when no sync has it."""
         self._dirty.pop(file, None)
+        if file in self._syncing:
+            self._releases.append(released)
+        else:
+            released()
+
+    def _release(self) -> None:
+        self._syncing = ()
+        releases, self._releases = self._releases, []
+        for released in releases:
+            released()
 
     def _synced(self, seq: int, size: int) -> None:
         self.synced_seq = seq

@@ -71,7 +71,10 @@ class Keeper:
                 return
             if trouble is not None:
                 self.trouble(trouble)
-            log.committer.synced_elsewhere(file)
+            log.committer.synced_elsewhere(file, sealed)
+
+        def sealed() -> None:
+            # From now on its file may be closed.
             segment.set_sealed()
             if not log.closed:
                 self._remove_front(log)
@@ -82,7 +85,8 @@ class Keeper:
         """Remove the files of segments in which nothing is left."""
         for segment in log.store.take_front():
             segment.close()
-            paths = [segment.path, index_path(self.directory, segment.base_seq)]
+            # The index first: whatever is left if this ends between them is a segment, which opening knows.
+            paths = [index_path(self.directory, segment.base_seq), segment.path]
             self.worker.submit(self._removal(paths), self._removed)
 
     def _removal(self, paths: list[str]) -> Callable[[], None]:
