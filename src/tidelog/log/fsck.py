@@ -180,11 +180,11 @@ class _Check:
     def run(self) -> LogReport:
         names = self.disk.list(self.directory)
         self.leftovers(names)
-        bases = [int(name[:-4]) for name in names if _SEGMENT.fullmatch(name)]
+        bases = self.begun([int(name[:-4]) for name in names if _SEGMENT.fullmatch(name)], names)
         headers = self.identity(bases)
         if headers is None:
             return self.report
-        for base_seq, next_seq in zip(bases, [*bases[1:], None], strict=True):
+        for base_seq, next_seq in zip(bases, [*bases[1:], None], strict=False):
             self.segment(base_seq, next_seq)
         if self.parts and self.complete:
             self.figures()
@@ -238,6 +238,19 @@ class _Check:
                 self.say(Severity.NOTE, name, "an index without its segment")
             elif not (_SEGMENT.fullmatch(name) or _INDEX.fullmatch(name) or name in _KNOWN):
                 self.stray(name)
+
+    def begun(self, bases: list[int], names: list[str]) -> list[int]:
+        """Without the segments that were begun and never written to, as opening does (`recover.drop_unused`)."""
+        while len(bases) > 1 and snapshot.FILE_NAME not in names:
+            path = segment_path(self.directory, bases[-1])
+            file = self.disk.open(path)
+            size = file.size
+            file.close()
+            if size > HEADER_SIZE:
+                break
+            self.say(Severity.NOTE, path.rpartition("/")[2], "was begun, and nothing was written to it")
+            bases = bases[:-1]
+        return bases
 
     def stray(self, name: str) -> None:
         """Something else, unless it is a directory."""

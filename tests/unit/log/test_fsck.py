@@ -57,6 +57,23 @@ def test_a_process_that_was_killed_has_left_a_clean_log() -> None:
     assert report.messages == 114
 
 
+def test_segments_that_were_begun_and_not_written_to_make_nothing_lost() -> None:
+    disk = MemoryDisk()
+    log = fill(disk, close=False)
+    last_seq = log.store.last_seq
+    for _ in range(100):
+        log.append(b"orders.1", b"never committed")
+    report = check_log(disk, "log")
+    assert (report.severity, report.last_seq, report.lost) == (Severity.NOTE, last_seq, [])
+    assert {finding.text for finding in report.findings} == {"was begun, and nothing was written to it"}
+
+
+def test_a_directory_without_a_segment_is_no_surprise() -> None:
+    disk = MemoryDisk()
+    disk.make_directory("log")
+    assert (check_log(disk, "log").findings, check_log(disk, "log").messages) == ([], None)
+
+
 def test_the_figures_are_those_of_the_opened_log(disk: MemoryDisk) -> None:
     log = opened(disk)
     log.purge(before_seq=60)
