@@ -1,10 +1,10 @@
-# make setup | demo | test | lint | bench | bench-compare | bench-store | peer-suites | fuzz | clean
+# make setup | demo | test | soak | lint | bench | bench-compare | bench-store | peer-suites | fuzz | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
-.PHONY: setup demo test lint format bench bench-compare bench-store peer-suites fuzz clean
+.PHONY: setup demo test soak lint format bench bench-compare bench-store peer-suites fuzz clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.built
@@ -27,6 +27,12 @@ demo: setup
 
 test: setup
 	$(BIN)/pytest
+
+# What it does, and what it has found: docs/how-to/soak.md
+SOAK_SECONDS ?= 60
+
+soak: setup
+	PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(SOAK_SECONDS)
 
 lint: setup
 	$(BIN)/ruff check src tests fuzz
