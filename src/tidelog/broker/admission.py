@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from tidelog.base.text import go_quote
 from tidelog.broker.auth import Accepted, Attempt, Authenticator, Deferred, Refused
 from tidelog.broker.settings import Authorization, BrokerSettings, User
-from tidelog.broker.text import go_quote
 from tidelog.broker.view import NATS, WEBSOCKET
 from tidelog.wire.handshake import UNCONNECTED, Connect, Info, decode_connect
 

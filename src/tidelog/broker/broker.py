@@ -17,6 +17,7 @@ import msgspec
 from tidelog.base.chance import Chance
 from tidelog.base.clock import Clock
 from tidelog.base.errors import ProtocolError
+from tidelog.base.text import go_quote
 from tidelog.base.timer import Timers
 from tidelog.broker.account import Account, Traffic
 from tidelog.broker.admission import Admission
@@ -24,7 +25,6 @@ from tidelog.broker.journey import Journey, Report, begin
 from tidelog.broker.recipient import FlushQueue, Recipient
 from tidelog.broker.session import Session
 from tidelog.broker.settings import GLOBAL_ACCOUNT, AccountSettings, Authorization, BrokerSettings
-from tidelog.broker.text import go_quote
 from tidelog.broker.trace import Tracer
 from tidelog.broker.view import CLIENT, NATS, WEBSOCKET, ClosedSession
 from tidelog.subject.interest import Subscription

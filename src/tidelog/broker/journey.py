@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidelog.broker.text import go_quote
+from tidelog.base.text import go_quote
 from tidelog.subject.pattern import is_valid_literal
 from tidelog.wire import header
 

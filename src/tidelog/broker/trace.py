@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.text import go_quote
+from tidelog.base.text import go_quote
 from tidelog.wire.handshake import redact
 from tidelog.wire.parser import VERB_NAMES
 

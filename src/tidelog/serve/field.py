@@ -9,9 +9,9 @@ order of the file.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tidelog.base.duration import parse_duration_ns
 from tidelog.base.errors import ConfigError, ConfigErrors
 from tidelog.serve.conf import Node, Tree
-from tidelog.serve.duration import parse_duration_ns
 from tidelog.serve.scanner import Zulu
 
 SECOND_NS = 1_000_000_000

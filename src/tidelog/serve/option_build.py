@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from tidelog.base.duration import format_duration
 from tidelog.broker.settings import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
@@ -19,7 +20,6 @@ from tidelog.broker.settings import (
     User,
 )
 from tidelog.serve.conf import Node
-from tidelog.serve.duration import format_duration
 from tidelog.serve.field import SECOND_NS, Findings, fault, quoted
 from tidelog.serve.log import LogSettings
 from tidelog.serve.option_account import PlacedUser

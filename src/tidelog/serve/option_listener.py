@@ -6,8 +6,8 @@ so that a file of nats-server can be used as it is, with a warning for what has 
 
 from typing import Any
 
+from tidelog.base.duration import format_duration
 from tidelog.serve.conf import Node
-from tidelog.serve.duration import format_duration
 from tidelog.serve.field import (
     SECOND_NS,
     UNKEPT,

@@ -10,9 +10,9 @@ where it is not (operators and their JWTs, callouts, encryption).
 
 from typing import Any
 
+from tidelog.base.duration import format_duration
 from tidelog.base.errors import ConfigError
 from tidelog.serve.conf import Node, Tree
-from tidelog.serve.duration import format_duration
 from tidelog.serve.field import (
     INT32_MAX,
     SECOND_NS,

@@ -1,8 +1,8 @@
 """The `tls` block, wherever it stands. Files are named here and opened by `serve.tls`."""
 
+from tidelog.base.duration import parse_duration_ns
 from tidelog.base.errors import ConfigError
 from tidelog.serve.conf import Node
-from tidelog.serve.duration import parse_duration_ns
 from tidelog.serve.field import (
     SECOND_NS,
     UNKEPT,

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from tidelog.base.duration import format_duration
 from tidelog.base.record import Record
-from tidelog.serve.duration import format_duration
 from tidelog.serve.field import SECOND_NS
 from tidelog.serve.options import ANY_PORT, Options
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
+from tidelog.base.instant import timestamp
 from tidelog.broker.account import Account
 from tidelog.broker.session import Session
-from tidelog.serve.monitor.document import timestamp
 from tidelog.serve.monitor.system import PREFIX, Asker, SystemDesk
 from tidelog.serve.reloader import ReloadReport
 from tidelog.serve.server import Server

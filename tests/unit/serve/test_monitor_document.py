@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidelog.serve.monitor.document import Document, age, duration, encode, number, text, timestamp
+from tidelog.base.instant import timestamp
+from tidelog.serve.monitor.document import Document, age, duration, encode, number, text
 from tidelog.serve.monitor.query import BadQuery, page, read_bool, read_int, read_subscriptions, read_unsigned
 
 

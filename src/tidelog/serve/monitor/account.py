@@ -1,9 +1,10 @@
 """/accountz and /accstatz: the accounts, and what has gone through each."""
 
 from tidelog.base.clock import Clock
+from tidelog.base.instant import timestamp
 from tidelog.broker.settings import Mapping
 from tidelog.broker.view import AccountView, BrokerView
-from tidelog.serve.monitor.document import Document, timestamp
+from tidelog.serve.monitor.document import Document
 from tidelog.serve.monitor.query import BadQuery, Query, read_bool
 from tidelog.serve.monitor.subsz import InterestFigures, interest_figures
 

@@ -7,10 +7,11 @@ from hashlib import sha256
 from typing import Any, cast
 
 from tidelog.base.clock import Clock
+from tidelog.base.instant import timestamp
 from tidelog.broker.certificate import read_certificate
 from tidelog.broker.settings import GLOBAL_ACCOUNT
 from tidelog.broker.view import BrokerView, ClosedSessionView, SessionView, SubscriptionView
-from tidelog.serve.monitor.document import Document, age, duration, text, timestamp
+from tidelog.serve.monitor.document import Document, age, duration, text
 from tidelog.serve.monitor.query import (
     BadQuery,
     Query,

@@ -4,7 +4,6 @@ A field with a default is left out when it holds that default; a field without o
 stand in the order in which they are declared.
 """
 
-import time
 from functools import lru_cache
 
 import msgspec
@@ -33,18 +32,6 @@ def text(value: bytes) -> str:
 def number(value: float) -> int | float:
     """Go writes 2.0 as 2."""
     return int(value) if value == int(value) else value
-
-
-def timestamp(ns: int) -> str:
-    """RFC 3339 in UTC, with as many digits of the second as are needed."""
-    second, rest_ns = divmod(ns, SECOND_NS)
-    return f"{second_stamp(second)}.{rest_ns:09d}".rstrip("0").rstrip(".") + "Z"
-
-
-# Connections come and speak in bursts, so the seconds and ages of a list repeat.
-@lru_cache(4096)
-def second_stamp(second: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 def duration(ns: int) -> str:

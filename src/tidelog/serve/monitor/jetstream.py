@@ -1,7 +1,8 @@
 """/jsz: streams. Disabled, until there are streams."""
 
 from tidelog.base.clock import Clock
-from tidelog.serve.monitor.document import Document, timestamp
+from tidelog.base.instant import timestamp
+from tidelog.serve.monitor.document import Document
 from tidelog.serve.monitor.query import BadQuery, Query, read_bool, read_int
 from tidelog.serve.monitor.state import ServerState
 

@@ -1,7 +1,8 @@
 """/routez, /leafz, /gatewayz: other servers. There are none, and the documents say so."""
 
 from tidelog.base.clock import Clock
-from tidelog.serve.monitor.document import Document, timestamp
+from tidelog.base.instant import timestamp
+from tidelog.serve.monitor.document import Document
 from tidelog.serve.monitor.query import Query, read_bool, read_subscriptions
 from tidelog.serve.monitor.state import ServerState
 

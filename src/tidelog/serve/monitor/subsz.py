@@ -4,9 +4,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from tidelog.base.clock import Clock
+from tidelog.base.instant import timestamp
 from tidelog.broker.view import BrokerView, InterestStats
 from tidelog.serve.monitor.connz import SubscriptionDetail, subscription_detail
-from tidelog.serve.monitor.document import Document, number, timestamp
+from tidelog.serve.monitor.document import Document, number
 from tidelog.serve.monitor.query import BadQuery, Query, read_bool, read_int
 from tidelog.subject.pattern import is_valid_literal, matches
 

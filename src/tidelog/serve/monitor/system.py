@@ -20,10 +20,11 @@ from typing import Any
 
 import msgspec
 
+from tidelog.base.instant import timestamp
 from tidelog.broker.settings import Permissions, SubjectRights
 from tidelog.serve.monitor import account, connz, health, inside, jetstream, peer, subsz
 from tidelog.serve.monitor.desk import Monitor, whole
-from tidelog.serve.monitor.document import Document, encode, number, timestamp
+from tidelog.serve.monitor.document import Document, encode, number
 from tidelog.serve.monitor.process import core_count, resident_size
 from tidelog.serve.monitor.query import BadQuery, Query
 from tidelog.serve.monitor.varz import ByKind, by_kind, varz

@@ -1,9 +1,10 @@
 """/varz: what the server is, how it is configured, what it has done."""
 
 from tidelog.base.clock import Clock
+from tidelog.base.instant import timestamp
 from tidelog.broker.settings import SECOND_NS
 from tidelog.broker.view import BrokerView
-from tidelog.serve.monitor.document import Document, age, number, timestamp
+from tidelog.serve.monitor.document import Document, age, number
 from tidelog.serve.monitor.process import ProcessorMeter, core_count, resident_size
 from tidelog.serve.monitor.state import ServerState
 from tidelog.serve.options import Options

@@ -1,6 +1,6 @@
 import pytest
 
-from tidelog.serve.duration import DURATION_MAX_NS, format_duration, parse_duration_ns
+from tidelog.base.duration import DURATION_MAX_NS, format_duration, parse_duration_ns
 
 SECOND = 1_000_000_000
 

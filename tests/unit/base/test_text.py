@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidelog.broker.text import go_quote, is_json_object
+from tidelog.base.text import go_quote
+from tidelog.broker.text import is_json_object
 
 
 @pytest.mark.parametrize(
