@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@command -v $${CC:-cc} >/dev/null || { echo "Tidelog needs a C compiler, such as gcc (Debian: apt-get install build-essential)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt setuptools Cython
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[dev]'
+	TIDELOG_COMPILE=later $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[dev]'
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed setup.py $(SOURCES)

@@ -27,7 +27,8 @@ from tidelog.base.errors import ProtocolError
 from tidelog.broker.account import Account
 from tidelog.broker.session import Session
 from tidelog.broker.settings import BrokerSettings
-from tidelog.subject.interest import Interest, Subscription
+from tidelog.subject.interest import Interest
+from tidelog.subject.route import Subscription
 from tidelog.wire import parser
 from tidelog.wire.parser import Collector
 from unit.broker.house import Client, House, Waiting

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.subject.interest import Interest, Subscriber, Subscription, tokens_of
+from tidelog.subject.interest import Interest, tokens_of
 from tidelog.subject.pattern import matches
+from tidelog.subject.route import Subscriber, Subscription
 
 TOKEN = st.sampled_from([b"a", b"b", b"ab", b"*", b"a*", b">b"])
 PATTERN = st.one_of(
@@ -49,11 +50,22 @@ def check(interest: Interest, kept: list[Subscription], subject: bytes) -> None:
         assert {members[0].queue: set(members) for members in target_groups} == groups
 
 
-@given(st.lists(STEP, max_size=60), st.lists(LITERAL, max_size=4))
+@given(
+    st.lists(STEP, max_size=60),
+    st.lists(LITERAL, max_size=4),
+    st.sampled_from([0, 1, 64]),
+    st.sampled_from([b"", b"a.", b"a.b."]),
+)
 def test_routes_stay_right_while_subscriptions_come_and_go(
-    steps: list[tuple[str, bytes | int | None, bytes | None]], always: list[bytes]
+    steps: list[tuple[str, bytes | int | None, bytes | None]],
+    always: list[bytes],
+    family_after: int,
+    shared_below: bytes,
 ) -> None:
-    interest = Interest()
+    """ROUTE-1, ROUTE-2, ROUTE-8."""
+    interest = Interest(family_after)
+    if shared_below:
+        interest.share_below(shared_below)
     kept: list[Subscription] = []
     for number, (step, what, queue) in enumerate(steps):
         if step == "insert":

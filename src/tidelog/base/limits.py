@@ -60,6 +60,14 @@ ROUTE_CACHE_SIZE = 96 * MIB
 # for each route that is compiled. A table has at most 8/3 places per entry, so it is gone before the next is full.
 ROUTE_DROP_AT_ONCE = 256
 ROUTE_DROP_PLACES = 8
+# Below a prefix with so many routes, new subjects share one if they mean the same: exact routes are quicker for the
+# subjects that are used again and again, which come early; inboxes and their like are used once.
+ROUTE_FAMILY_AFTER = 64
+# Prefixes that are remembered; beyond, all of them are forgotten, which costs a few routes each.
+ROUTE_FAMILIES = 16_384
+
+# A buffer for the server's own messages is kept up to this size; what is larger gets one for itself.
+POST_BUFFER_KEPT = 1 * MIB
 
 # Remembered decisions per set of rights; those on longer subjects are made anew, so that memory stays at a
 # few MiB.

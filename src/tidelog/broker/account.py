@@ -7,8 +7,9 @@ from tidelog.base.chance import Chance
 from tidelog.broker.session import Session
 from tidelog.broker.settings import AccountSettings
 from tidelog.broker.view import InterestStats
-from tidelog.subject.interest import Callback, Interest, Subscription
+from tidelog.subject.interest import Interest
 from tidelog.subject.mapping import SubjectMap
+from tidelog.subject.route import Callback, Subscription
 
 
 class Account:

@@ -27,8 +27,8 @@ from tidelog.broker.session import Session
 from tidelog.broker.settings import GLOBAL_ACCOUNT, AccountSettings, Authorization, BrokerSettings
 from tidelog.broker.trace import Tracer
 from tidelog.broker.view import CLIENT, NATS, WEBSOCKET, ClosedSession
-from tidelog.subject.interest import Subscription
 from tidelog.subject.pattern import is_valid_literal
+from tidelog.subject.route import Subscription
 from tidelog.wire.handshake import Info, encode_info
 
 SECOND_NS = 1_000_000_000

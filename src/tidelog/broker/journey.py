@@ -19,7 +19,7 @@ from tidelog.wire import header
 
 if TYPE_CHECKING:
     from tidelog.broker.session import Session
-    from tidelog.subject.interest import Subscription
+    from tidelog.subject.route import Subscription
 
 DESTINATION = "Nats-Trace-Dest"
 ONLY = "Nats-Trace-Only"

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from tidelog.broker.outbox cimport Outbox
-from tidelog.subject.interest cimport Subscriber, Subscription, Target
+from tidelog.subject.route cimport Subscriber, Subscription, Target
 from tidelog.wire.parser cimport Message
 
 

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.outbox import Outbox
-from tidelog.subject.interest import Subscriber
+from tidelog.subject.route import Subscriber
 
 class FlushQueue:
     wake: Callable[[], object] | None

@@ -144,6 +144,9 @@ cdef class Recipient(Subscriber):
     cdef bint accepts(self, Subscription subscription, bytes subject) except -1:
         return not self.filtered or self.owner.may_receive(subject, subscription.queue)
 
+    cdef bint selective(self) noexcept:
+        return self.filtered
+
     @property
     def pending_size(self) -> int:
         return self.outbox.size

@@ -5,7 +5,8 @@ from libc.stdint cimport int64_t
 from tidelog.base.bytemap cimport ByteMap
 from tidelog.base.chance cimport Chance
 from tidelog.broker.recipient cimport Recipient
-from tidelog.subject.interest cimport Interest, Route, Subscription
+from tidelog.subject.interest cimport Interest
+from tidelog.subject.route cimport Route, Subscription
 from tidelog.wire.parser cimport Message, Operations
 
 

@@ -6,7 +6,8 @@ from tidelog.broker.account import Account
 from tidelog.broker.recipient import Recipient
 from tidelog.broker.right import Rights
 from tidelog.broker.settings import User
-from tidelog.subject.interest import Interest, Subscription
+from tidelog.subject.interest import Interest
+from tidelog.subject.route import Subscription
 from tidelog.wire.handshake import Connect
 from tidelog.wire.parser import Operations
 

@@ -141,7 +141,7 @@ cdef class Session(Operations):
     cdef void remember(self, Route route):
         """Let the parser compare the next subject with that of `route` first; None: with nothing."""
         self.last_route = route
-        if route is None:
+        if route is None or route.shared:
             self.hint_size = 0
         else:
             self.hint = PyBytes_AS_STRING(route.subject)
@@ -210,7 +210,7 @@ cdef class Session(Operations):
         """Deliver a message with trace headers; whether it is done with."""
         cdef list way
         journey = self.broker.begin_journey(
-            self, route.subject, message.body[:message.header_size], message.body_size
+            self, message.subject[:message.subject_size], message.body[:message.header_size], message.body_size
         )
         if journey is True:
             return route.deliver(message, self.recipient, self.chance) > 0
@@ -231,7 +231,7 @@ cdef class Session(Operations):
             if subscription.subscriber is self.recipient and not subscription.closed:
                 subject = message.subject[:message.subject_size]
                 answer = b"HMSG %s %s %d %d\r\nNATS/1.0 503\r\nNats-Subject: %s\r\n\r\n\r\n" % (
-                    route.subject, subscription.sid, 32 + len(subject), 32 + len(subject), subject,
+                    message.reply[:message.reply_size], subscription.sid, 32 + len(subject), 32 + len(subject), subject,
                 )
                 self.recipient.send(answer, len(answer))
                 return 0

@@ -1,63 +1,25 @@
-"""Door to interest: who listens to what, and how a message gets there."""
+"""Door to interest: who listens to what."""
 
-from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 
 from tidelog.base.bytemap cimport ByteMap
 from tidelog.base.chance cimport Chance
-from tidelog.wire.parser cimport Message
+from tidelog.subject.route cimport Route, Subscription
 
 
-cdef struct Target:
-    PyObject* subscription       # borrowed: the route keeps it alive
-    PyObject* subscriber
-    const char* prefix           # "HMSG <subject> <sid> "; one byte further begins "MSG ..."
-    Py_ssize_t prefix_size
-
-
-cdef class Subscriber:
-    """Somebody to whom messages are delivered: a client's session, a stream, or a part of the server itself."""
-
-    cdef readonly bint internal      # part of the server: not counted among the subscriptions
-    # Returns whether the message was taken. `publisher` is None when the server itself publishes.
-    cdef bint deliver(self, Target* target, Message* message, Subscriber publisher) except -1
-    cdef bint accepts(self, Subscription subscription, bytes subject) except -1
-    cdef object origin(self)
-
-
-cdef class Subscription:
-    cdef readonly bytes subject
-    cdef readonly bytes queue            # empty: a plain subscription
-    cdef readonly bytes sid
-    cdef readonly Subscriber subscriber
-    cdef public int64_t max_msgs         # ends after so many deliveries; 0: no bound
-    cdef public int64_t delivered
-    cdef readonly bint closed
-
-
-cdef class Route:
-    """The compiled answer to "who gets a message on this subject?"."""
-
-    cdef readonly bytes subject
-    cdef uint64_t generation             # good while equal to the interest's; 0: dropped
-    cdef Target* targets                 # plain ones first, then the groups' members, group by group
-    cdef Py_ssize_t plain_count
-    cdef Py_ssize_t target_count
-    cdef Py_ssize_t group_count
-    cdef Py_ssize_t size                 # bytes that it takes, about
-    cdef Py_ssize_t* group_ends
-    cdef char* text
-    cdef list kept
-    cdef int fill(self, list plain, list groups) except -1
-
-    cdef Py_ssize_t deliver(self, Message* message, Subscriber publisher, Chance chance) except -1
-    cdef list retrace(self, Message* message, Subscriber publisher, Chance chance, bint only)
+cdef class Family:
+    cdef Route route
+    cdef bint refused                    # its subjects do not mean the same
+    cdef Py_ssize_t born                 # routes that were compiled below its prefix
 
 
 cdef class Interest:
     cdef uint64_t generation
     cdef Node root
     cdef ByteMap routes
+    cdef ByteMap families                # prefix with its dot -> Family
+    cdef Py_ssize_t family_after
+    cdef bytes shared_below
     cdef list retired                    # former `routes` that are being let go of
     cdef readonly Py_ssize_t cached_size     # bytes in all cached routes together
     cdef readonly Py_ssize_t count
@@ -67,7 +29,10 @@ cdef class Interest:
     cdef readonly int64_t cache_hits
 
     cdef Route route(self, const char* subject, Py_ssize_t size)
+    cdef int forget_family(self, bytes subject, Py_ssize_t prefix_size) except -1
+    cdef Route family_route(self, const char* subject, Py_ssize_t size)
     cdef Route compile(self, bytes subject)
+    cdef Route compile_family(self, bytes prefix, bint deep)
     cpdef bint insert(self, Subscription subscription) except -1
     cpdef bint remove(self, Subscription subscription) except -1
     cpdef invalidate(self)

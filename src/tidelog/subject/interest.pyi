@@ -1,24 +1,5 @@
-from collections.abc import Callable
-from typing import Any
-
 from tidelog.base.chance import Chance
-
-class Subscriber:
-    internal: bool
-    def identify(self) -> Any: ...
-
-class Callback(Subscriber):
-    def __init__(self, function: Callable[[bytes, bytes | None, bytes, Any], object]) -> None: ...
-
-class Subscription:
-    subject: bytes
-    queue: bytes
-    sid: bytes
-    subscriber: Subscriber
-    max_msgs: int
-    delivered: int
-    closed: bool
-    def __init__(self, subject: bytes, queue: bytes, sid: bytes, subscriber: Subscriber) -> None: ...
+from tidelog.subject.route import Subscription
 
 class Interest:
     count: int
@@ -29,6 +10,8 @@ class Interest:
     @property
     def cached(self) -> int: ...
     cached_size: int
+    def __init__(self, family_after: int = ...) -> None: ...
+    def share_below(self, prefix: bytes) -> None: ...
     def insert(self, subscription: Subscription) -> bool: ...
     def remove(self, subscription: Subscription) -> bool: ...
     def invalidate(self) -> None: ...

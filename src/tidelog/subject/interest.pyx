@@ -1,77 +1,30 @@
 """Who is interested in a subject: a token tree with wildcards, and routes compiled from it.
 
 Promises
-  * A message goes to every plain subscription whose pattern matches, and to one member of every matching queue group,
-    chosen at random; the next member is tried when the chosen one refuses.
+  * A route has every plain subscription whose pattern matches, and the members of every queue group that have one.
   * A route is compiled once per subject and reused until the interest in that subject changes: a literal subscription
     drops one route, a wildcard drops all of them. Nothing is scanned when a cached route is good. Dropped routes
     are let go of, at once or little by little, so that they do not hold on to those who have gone.
-  * What a delivery needs per subscription (its `MSG <subject> <sid> `) is written when the route is compiled.
   * Who must not receive a subject (`Subscriber.accepts`) is left out when the route is compiled, so rights on delivery
     cost nothing per message.
+  * Subjects that are used once (inboxes, acknowledgements) do not cost a route each: a prefix under which many new
+    subjects appear, and all of them mean the same subscriptions, gets one route for the whole *family*.
 
 It knows no connections and no accounts: one Interest is one subject space.
 """
 
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.string cimport memcpy
+from cpython.object cimport PyObject
+from libc.string cimport memcmp
 
 from tidelog.base import limits
+from tidelog.wire.parser cimport Message
 
 cdef Py_ssize_t CACHE_ENTRIES = limits.ROUTE_CACHE_ENTRIES
 cdef Py_ssize_t CACHE_SIZE = limits.ROUTE_CACHE_SIZE
-# A route without targets: itself, its subject, and its place in the table.
-cdef Py_ssize_t EMPTY_ROUTE_SIZE = 256
 cdef Py_ssize_t DROP_AT_ONCE = limits.ROUTE_DROP_AT_ONCE
 cdef Py_ssize_t DROP_PLACES = limits.ROUTE_DROP_PLACES
-
-
-cdef class Subscriber:
-    cdef bint deliver(self, Target* target, Message* message, Subscriber publisher) except -1:
-        raise NotImplementedError
-
-    cdef bint accepts(self, Subscription subscription, bytes subject) except -1:
-        """May this subscription receive this subject? Asked once per route."""
-        return True
-
-    cdef object origin(self):
-        """Who this is when it publishes, for callbacks that must know; None: the server itself."""
-        return None
-
-    def identify(self):
-        """`origin`, from Python."""
-        return self.origin()
-
-
-cdef class Callback(Subscriber):
-    """The server's own subscriber: calls `function(subject, reply, payload, origin)`.
-
-    `reply` is None when there is none; `origin` is who published, None for the server itself.
-    """
-
-    cdef object function
-
-    def __init__(self, function) -> None:
-        self.function = function
-        self.internal = True
-
-    cdef bint deliver(self, Target* target, Message* message, Subscriber publisher) except -1:
-        self.function(
-            message.subject[:message.subject_size],
-            message.reply[:message.reply_size] if message.reply != NULL else None,
-            message.body[message.header_size:message.body_size],
-            publisher.origin() if publisher is not None else None,
-        )
-        return True
-
-
-cdef class Subscription:
-    def __init__(self, bytes subject, bytes queue, bytes sid, Subscriber subscriber) -> None:
-        self.subject = subject
-        self.queue = queue
-        self.sid = sid
-        self.subscriber = subscriber
+cdef Py_ssize_t FAMILIES = limits.ROUTE_FAMILIES
 
 
 cdef class Node:
@@ -85,105 +38,15 @@ cdef class Node:
         )
 
 
-cdef class Route:
-    def __dealloc__(self):
-        PyMem_Free(self.targets)
-        PyMem_Free(self.group_ends)
-        PyMem_Free(self.text)
-
-    cdef Py_ssize_t deliver(self, Message* message, Subscriber publisher, Chance chance) except -1:
-        """Hand `message` to everybody on the route. Returns how many took it."""
-        cdef Py_ssize_t delivered = 0, i, group, start, end, size
-        cdef Target* target
-        for i in range(self.plain_count):
-            target = &self.targets[i]
-            delivered += (<Subscriber>target.subscriber).deliver(target, message, publisher)
-        start = self.plain_count
-        for group in range(self.group_count):
-            end = self.group_ends[group]
-            size = end - start
-            i = chance.below(size) if size > 1 else 0
-            for _ in range(size):
-                target = &self.targets[start + i]
-                if (<Subscriber>target.subscriber).deliver(target, message, publisher):
-                    delivered += 1
-                    break
-                i = i + 1 if i + 1 < size else 0
-            start = end
-        return delivered
-
-    cdef list retrace(self, Message* message, Subscriber publisher, Chance chance, bint only):
-        """`deliver`, for a message that is traced: `(subscription, taken)` for everybody who was on its way.
-
-        `only`: nobody gets it, the way is all that is wanted.
-        """
-        cdef list way = []
-        cdef Py_ssize_t i, group, start, end
-        cdef Target* target
-        cdef bint taken
-        for i in range(self.plain_count):
-            target = &self.targets[i]
-            taken = only or (<Subscriber>target.subscriber).deliver(target, message, publisher)
-            way.append((<Subscription>target.subscription, taken))
-        start = self.plain_count
-        for group in range(self.group_count):
-            end = self.group_ends[group]
-            i = chance.below(end - start)
-            for _ in range(end - start):
-                target = &self.targets[start + i]
-                taken = only or (<Subscriber>target.subscriber).deliver(target, message, publisher)
-                way.append((<Subscription>target.subscription, taken))
-                if taken:
-                    break
-                i = i + 1 if i + 1 < end - start else 0
-            start = end
-        return way
-
-    cdef int fill(self, list plain, list groups) except -1:
-        """Write the targets and their prefixes."""
-        cdef Py_ssize_t text_size = 0, i = 0, size
-        cdef Subscription subscription
-        cdef list members
-        cdef char* out
-        self.kept = plain.copy()
-        for members in groups:
-            self.kept.extend(members)
-        self.plain_count = len(plain)
-        self.target_count = len(self.kept)
-        self.group_count = len(groups)
-        for subscription in self.kept:
-            text_size += PyBytes_GET_SIZE(self.subject) + PyBytes_GET_SIZE(subscription.sid) + 7
-        self.size = (
-            EMPTY_ROUTE_SIZE + PyBytes_GET_SIZE(self.subject) + text_size
-            + self.target_count * <Py_ssize_t>(sizeof(Target) + sizeof(PyObject*))
-        )
-        self.targets = <Target*>PyMem_Malloc(max(self.target_count, 1) * sizeof(Target))
-        self.group_ends = <Py_ssize_t*>PyMem_Malloc(max(self.group_count, 1) * sizeof(Py_ssize_t))
-        self.text = <char*>PyMem_Malloc(max(text_size, 1))
-        if self.targets == NULL or self.group_ends == NULL or self.text == NULL:
-            raise MemoryError
-        out = self.text
-        for subscription in self.kept:
-            self.targets[i].subscription = <PyObject*>subscription
-            self.targets[i].subscriber = <PyObject*>subscription.subscriber
-            self.targets[i].prefix = out
-            memcpy(out, b"HMSG ", 5)
-            out += 5
-            size = PyBytes_GET_SIZE(self.subject)
-            memcpy(out, PyBytes_AS_STRING(self.subject), size)
-            out[size] = 32
-            out += size + 1
-            size = PyBytes_GET_SIZE(subscription.sid)
-            memcpy(out, PyBytes_AS_STRING(subscription.sid), size)
-            out[size] = 32
-            out += size + 1
-            self.targets[i].prefix_size = out - self.targets[i].prefix
-            i += 1
-        size = self.plain_count
-        for i, members in enumerate(groups):
-            size += len(members)
-            self.group_ends[i] = size
-        return 0
+cdef bint is_subject(const char* text, Py_ssize_t size) noexcept:
+    """Whether no token of `text` is empty."""
+    cdef Py_ssize_t i, start = 0
+    for i in range(size):
+        if text[i] == 46:
+            if i == start:
+                return False
+            start = i + 1
+    return size > start
 
 
 def tokens_of(bytes subject) -> list | None:
@@ -201,12 +64,25 @@ cdef bint has_wildcard(list tokens):
     return b">" in tokens or b"*" in tokens
 
 
+cdef class Family:
+    """Subjects that differ only behind a prefix."""
+
+
 cdef class Interest:
-    def __init__(self) -> None:
+    def __init__(self, Py_ssize_t family_after=limits.ROUTE_FAMILY_AFTER) -> None:
+        """`family_after`: so many routes are compiled below a prefix before one is made for all."""
         self.generation = 1
         self.root = Node()
         self.routes = ByteMap()
+        self.families = ByteMap()
+        self.family_after = family_after
+        self.shared_below = b""
         self.retired = []
+
+    def share_below(self, bytes prefix not None) -> None:
+        """All subjects below `prefix` (which ends with a dot) are one family, however many tokens they have."""
+        self.shared_below = prefix
+        self.invalidate()
 
     cpdef bint insert(self, Subscription subscription) except -1:
         """Add a subscription. False when its subject is not valid."""
@@ -303,11 +179,25 @@ cdef class Interest:
         if wildcard:
             self.invalidate()
             return 0
+        if self.families.count:
+            self.forget_family(subject, subject.rfind(b".") + 1)
+            if self.shared_below and subject.startswith(self.shared_below):
+                self.forget_family(subject, PyBytes_GET_SIZE(self.shared_below))
         found = self.routes.look_up(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         if found != NULL:
             (<Route>found).generation = 0
             self.cached_size -= (<Route>found).size
             self.routes.discard(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+        return 0
+
+    cdef int forget_family(self, bytes subject, Py_ssize_t prefix_size) except -1:
+        cdef PyObject* found = self.families.look_up(PyBytes_AS_STRING(subject), prefix_size)
+        cdef Route route
+        if found != NULL:
+            route = (<Family>found).route
+            if route is not None:
+                self.cached_size -= route.size
+            self.families.discard(PyBytes_AS_STRING(subject), prefix_size)
         return 0
 
     cdef Route route(self, const char* subject, Py_ssize_t size):
@@ -320,12 +210,92 @@ cdef class Interest:
             return <Route>found
         if self.retired:
             self.shed()
+        route = self.family_route(subject, size)
+        if route is not None:
+            return route
         route = self.compile(subject[:size])
         if self.routes.count >= CACHE_ENTRIES or self.cached_size + route.size > CACHE_SIZE:
             self.drop_routes()
         route.generation = self.generation
         self.cached_size += route.size
         self.routes.store(route.subject, route)
+        return route
+
+    cdef Route family_route(self, const char* subject, Py_ssize_t size):
+        """The route that `subject` shares with others below its prefix; None: it has one of its own."""
+        cdef Py_ssize_t prefix_size = PyBytes_GET_SIZE(self.shared_below)
+        cdef bint deep = prefix_size and size > prefix_size and not memcmp(
+            subject, PyBytes_AS_STRING(self.shared_below), prefix_size
+        )
+        cdef PyObject* found
+        cdef Family family
+        if deep:
+            if not is_subject(subject + prefix_size, size - prefix_size):
+                return None
+        else:
+            prefix_size = size
+            while prefix_size and subject[prefix_size - 1] != 46:
+                prefix_size -= 1
+            if prefix_size < 2 or prefix_size == size:
+                return None
+        found = self.families.look_up(subject, prefix_size)
+        if found != NULL:
+            family = <Family>found
+            if family.route is not None:
+                self.cache_hits += 1
+                return family.route
+        else:
+            if self.families.count >= FAMILIES:
+                self.drop_routes()
+            family = Family()
+            self.families.store(subject[:prefix_size], family)
+        if family.refused or (family.born < self.family_after and not deep):
+            family.born += 1
+            return None
+        family.route = self.compile_family(subject[:prefix_size], deep)
+        if family.route is None:
+            family.refused = True
+            return None
+        if self.cached_size + family.route.size > CACHE_SIZE:
+            self.drop_routes()
+            self.families.store(subject[:prefix_size], family)
+        self.cached_size += family.route.size
+        return family.route
+
+    cdef Route compile_family(self, bytes prefix, bint deep):
+        """One route for all subjects that are `prefix` and one more token (`deep`: and more); None: they differ."""
+        cdef list nodes = [self.root], below, plain = [], members
+        cdef list tokens = prefix[:-1].split(b".")
+        cdef dict groups = {}
+        cdef Node node
+        cdef Route route = Route()
+        cdef Subscription subscription
+        if b"" in tokens:
+            return None
+        for token in tokens:
+            below = []
+            for node in nodes:
+                if node.any_rest is not None:
+                    add(node.any_rest, plain, groups)
+                if token in node.children:
+                    below.append(node.children[token])
+                if node.any_token is not None:
+                    below.append(node.any_token)
+            nodes = below
+        for node in nodes:
+            if node.children or (deep and node.any_token is not None):
+                return None
+            if node.any_rest is not None:
+                add(node.any_rest, plain, groups)
+            if node.any_token is not None:
+                add(node.any_token, plain, groups)
+        for members in [plain, *groups.values()]:
+            for subscription in members:
+                if subscription.subscriber.selective():
+                    return None
+        route.subject = prefix
+        route.shared = True
+        route.fill(plain, list(groups.values()))
         return route
 
     cdef int drop_routes(self) except -1:
@@ -335,6 +305,11 @@ cdef class Interest:
         """
         self.generation += 1
         self.cached_size = 0
+        if self.families.count > DROP_AT_ONCE:
+            self.retired.append(self.families)
+            self.families = ByteMap()
+        else:
+            self.families.clear()
         if self.routes.count > DROP_AT_ONCE:
             self.retired.append(self.routes)
             self.routes = ByteMap()

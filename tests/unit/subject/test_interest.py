@@ -8,7 +8,8 @@ import pytest
 
 from tidelog.base import limits
 from tidelog.base.chance import Chance
-from tidelog.subject.interest import Callback, Interest, Subscriber, Subscription, tokens_of
+from tidelog.subject.interest import Interest, tokens_of
+from tidelog.subject.route import Callback, Subscriber, Subscription
 from unit.broker.house import House
 
 NOBODY = Subscriber()
@@ -214,3 +215,58 @@ def test_the_server_itself_can_listen_and_publish() -> None:
     assert heard == [(b"a.b", b"r", b"hi", None), (b"a.b", None, b"", None)]
     # It is not one of the subscriptions that are counted.
     assert interest.count == 0
+
+
+def test_subjects_that_are_used_once_share_a_route() -> None:
+    """ROUTE-3, ROUTE-8: inboxes do not fill the cache."""
+    interest = Interest()
+    inbox = subscribe(interest, b"_INBOX.abc.*")
+    for number in range(10_000):
+        assert interest.targets(b"_INBOX.abc.%d" % number) == ([inbox], [])
+    assert interest.cached == limits.ROUTE_FAMILY_AFTER
+    other = subscribe(interest, b"_INBOX.abc.77777")
+    assert interest.targets(b"_INBOX.abc.77777")[0] == [inbox, other]
+    assert interest.targets(b"_INBOX.abc.77778")[0] == [inbox]
+    interest.remove(other)
+    assert interest.targets(b"_INBOX.abc.77777")[0] == [inbox]
+
+
+def test_subjects_below_a_declared_prefix_share_a_route_at_once() -> None:
+    """ROUTE-8."""
+    interest = Interest()
+    interest.share_below(b"$JS.ACK.")
+    acks = subscribe(interest, b"$JS.ACK.>")
+    for subject in (b"$JS.ACK.s.c.1.2.3", b"$JS.ACK.s", b"$JS.ACK.a.b.c.d.e.f"):
+        assert interest.targets(subject) == ([acks], [])
+    assert interest.cached == 0
+    for subject in (b"$JS.ACK.", b"$JS.ACK.a..b", b"$JS.ACK.a.", b"$JS.ACK"):
+        assert interest.targets(subject) == ([], [])
+    spy = subscribe(interest, b"$JS.ACK.s.*.>")
+    assert interest.targets(b"$JS.ACK.s.c.1")[0] == [acks, spy]
+    assert interest.targets(b"$JS.ACK.s.c")[0] == [acks]
+
+
+def test_who_may_not_receive_everything_keeps_subjects_apart() -> None:
+    """ROUTE-8: rights on delivery are asked for each subject."""
+    house = House()
+    client = house.client()
+    client.send(b"SUB a.* 1\r\n")
+    client.session.recipient.filtered = True
+    interest = client.session.account.interest
+    for number in range(limits.ROUTE_FAMILY_AFTER * 2):
+        interest.targets(b"a.%d" % number)
+    assert interest.cached == limits.ROUTE_FAMILY_AFTER * 2
+
+
+def test_a_message_of_a_family_says_its_own_subject() -> None:
+    """ROUTE-8: with short and very long subjects, to plain and queue subscriptions."""
+    house = House()
+    client, queue = house.client(), house.client()
+    client.send(b"SUB a.> 1\r\n")
+    queue.send(b"SUB a.> q 22\r\n")
+    interest = client.session.account.interest
+    interest.share_below(b"a.")
+    for subject in (b"a.b", b"a." + b"x" * 1000, b"a.b.c"):
+        assert interest.publish(subject, b"r", b"hi", Chance()) == 2
+        assert client.read() == b"MSG %s 1 r 2\r\nhi\r\n" % subject
+        assert queue.read() == b"MSG %s 22 r 2\r\nhi\r\n" % subject
