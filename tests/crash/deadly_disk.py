@@ -62,6 +62,12 @@ class DeadlyDisk:
         die()
         raise AssertionError("it goes on after SIGKILL")
 
+    def lock(self) -> None:
+        self.disk.lock()
+
+    def unlock(self) -> None:
+        self.disk.unlock()
+
     def create(self, path: str) -> File:
         return DeadlyFile(self, path, self.call("create", path, lambda: self.disk.create(path)))
 

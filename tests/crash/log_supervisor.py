@@ -176,6 +176,7 @@ class StoreSupervisor:
             else:
                 for segment in log.store.segments:
                     segment.close()
+        disk.unlock()
         return close
 
 

@@ -36,7 +36,7 @@ from typing import TypeVar
 from sim.medium import Content, Directory, Place, Survival, Tree
 from sim.toxic import CRASH, Call, Crashed, Toxic
 from tidelog.base.chance import Chance
-from tidelog.base.errors import DiskFailed
+from tidelog.base.errors import DiskFailed, DiskLocked
 from tidelog.disk.disk import Bytes
 
 # How many calls a trace remembers; its digest covers all of them.
@@ -68,6 +68,7 @@ class Machine:
     size_max: int
     survival: Survival | None
     tree: Tree = field(default_factory=Tree)
+    owner: SimDisk | None = None
     boots: int = 1
     calls: int = 0
     digest: int = 0
@@ -173,6 +174,17 @@ class SimDisk:
         self._over = False
 
     # The contract.
+
+    def lock(self) -> None:
+        self.check()
+        if self.machine.owner not in (None, self):
+            raise DiskLocked("the simulated disk", 0)
+        self.machine.owner = self
+
+    def unlock(self) -> None:
+        self.check()
+        if self.machine.owner is self:
+            self.machine.owner = None
 
     def create(self, path: str) -> SimFile:
         def create() -> SimFile:
@@ -377,6 +389,8 @@ class SimDisk:
     def _end(self) -> None:
         assert not self._over, "this process has ended already"
         self._stopped = self._over = True
+        if self.machine.owner is self:
+            self.machine.owner = None
 
     def _opened(self, path: str, content: Content) -> SimFile:
         file = SimFile(self, path, content)

@@ -5,7 +5,8 @@
     ├─ ConfigError(path, line, ...)  a configuration that cannot be used; says where and what to do
     │  └─ ConfigErrors(errors)        all that is wrong with one, a line each
     ├─ StorageError                  what is stored cannot be read or written
-    │  └─ DiskFailed(operation, path, errno) · BlockDamaged(start_pos, end_pos) · KeyUnavailable(key_id)
+    │  └─ DiskFailed(operation, path, errno) · DiskLocked(root, pid)
+    │     · BlockDamaged(start_pos, end_pos) · KeyUnavailable(key_id)
     ├─ CursorError                   a request about a named position that is refused; nothing has changed
     │  └─ CursorBehind(name, seq, current) · CursorConflict(name, expected, actual)
     └─ ClientError                   what the synchronous client reports to its caller
@@ -69,6 +70,16 @@ class DiskFailed(StorageError):
         self.operation = operation
         self.path = path
         self.errno = error.errno
+
+
+class DiskLocked(StorageError):
+    """Somebody else has opened the store. `pid` is 0 where it is not known."""
+
+    def __init__(self, root: str, pid: int) -> None:
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(f"{root} is in use by {holder}: one process at a time opens a store")
+        self.root = root
+        self.pid = pid
 
 
 class BlockDamaged(StorageError):

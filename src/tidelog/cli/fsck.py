@@ -6,6 +6,7 @@ clean, 1 repairable (or repaired), 2 damage with loss, 3 something cannot be rea
 
 import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +16,7 @@ from rich.table import Table
 from tidelog.base.clock import SystemClock
 from tidelog.base.errors import StorageError
 from tidelog.cli import output
-from tidelog.disk.real import RealDisk
+from tidelog.disk.real import LOCK_NAME, RealDisk
 from tidelog.log.fsck import Finding, LogReport, Severity, check_log, find_logs, repair_log
 from tidelog.log.key_ring import KeyRing
 
@@ -61,6 +62,7 @@ def fsck(directory: str, repair: bool, as_json: bool, quiet: bool, keys_path: st
         places = find_logs(disk, name)
         if not places:
             raise StorageError(f"{directory} holds no log")
+        locked = lock_stores([os.path.join(root, place) for place in places]) if repair else []
         reports = [
             repair_log(disk, place, SystemClock(), keys) if repair else check_log(disk, place, keys)
             for place in places
@@ -70,6 +72,8 @@ def fsck(directory: str, repair: bool, as_json: bool, quiet: bool, keys_path: st
         return Severity.UNREADABLE
     for report in reports:
         report.directory = os.path.join(root, report.directory)
+    for store in locked:
+        store.unlock()
     worst = max(report.severity for report in reports)
     if as_json:
         logs = [document(report) for report in reports]
@@ -82,6 +86,15 @@ def fsck(directory: str, repair: bool, as_json: bool, quiet: bool, keys_path: st
         show(console, report)
     click.echo(summary(reports, worst))
     return worst
+
+
+def lock_stores(places: list[str]) -> list[RealDisk]:
+    """The stores that these directories are in: nobody may open them while they are repaired, or have them open."""
+    above = {place: None for directory in places for place in (directory, *map(str, Path(directory).parents))}
+    stores = [RealDisk(place) for place in above if os.path.isfile(os.path.join(place, LOCK_NAME))]
+    for store in stores:
+        store.lock()
+    return stores
 
 
 def document(report: LogReport) -> dict[str, Any]:

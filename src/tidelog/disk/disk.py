@@ -8,7 +8,10 @@ Promises
   * A failure is a `DiskFailed` that says what was tried, on which path, and the system's reason. After a failed `sync`
     nobody knows what is on the disk: the caller must not try again and then promise anything.
 
-What it does not do: buffer, retry, know formats, or lock (one process owns a store; the store sees to that).
+  * One owner at a time: while one has the `lock`, others that ask for it are refused. It ends with the process,
+    however that ends. Reading does not ask for it.
+
+What it does not do: buffer, retry, or know formats.
 """
 
 from collections.abc import Sequence
@@ -42,6 +45,12 @@ class File(Protocol):
 
 class Disk(Protocol):
     """A tree of files under one root."""
+
+    def lock(self) -> None:
+        """Have this disk alone until `unlock`; who has it already has it still. DiskLocked says who else does."""
+
+    def unlock(self) -> None:
+        """Let others have it; nothing may be open any more."""
 
     def create(self, path: str) -> File:
         """A new, empty file; one that exists is an error."""

@@ -1,11 +1,14 @@
 """The disk of the machine, through the system's calls and nothing between."""
 
 import errno
+import fcntl
 import os
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
-from tidelog.base.errors import DiskFailed
+from tidelog.base.errors import DiskFailed, DiskLocked
 from tidelog.disk.disk import Bytes
 
 # More parts than this go out in several calls; the system refuses more at once.
@@ -13,6 +16,9 @@ PARTS_PER_WRITE = 1024
 
 # Linux makes one up whenever it starts.
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+# In the root; it says who has the disk, and stays behind. What locks is the system, not that it is there.
+LOCK_NAME = "tidelog.lock"
 
 Answer = TypeVar("Answer")
 
@@ -81,8 +87,33 @@ class RealDisk:
     def __init__(self, root: str, read_only: bool = False) -> None:
         self.root = os.path.abspath(root)
         self.read_only = read_only
+        self._lock: weakref.finalize[[int], RealDisk] | None = None
         if not read_only:
             attempt("mkdir", self.root, lambda: os.makedirs(self.root, exist_ok=True))
+
+    def lock(self) -> None:
+        if self._lock is not None:
+            return
+        self._change("lock", LOCK_NAME)
+        file = self._open(LOCK_NAME, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = file.read(0, 20).strip()
+            file.close()
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise DiskFailed("lock", LOCK_NAME, error) from error
+            raise DiskLocked(self.root, int(holder) if holder.isdigit() else 0) from None
+        self._lock = weakref.finalize(self, os.close, file.fd)
+        file.truncate(0)
+        with suppress(DiskFailed):
+            # On a full disk nobody learns who it is.
+            file.append([b"%d\n" % os.getpid()])
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            self._lock()
+            self._lock = None
 
     def create(self, path: str) -> RealFile:
         self._change("create", path)

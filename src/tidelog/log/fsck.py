@@ -47,7 +47,7 @@ from tidelog.log.walk import open_plain, read_plain, reason
 _SEGMENT = re.compile(r"\d{20}\.seg")
 _INDEX = re.compile(r"\d{20}\.idx")
 _NEW = ".new"
-_KNOWN = {snapshot.FILE_NAME, ceiling.FILE_NAME, cursor.FILE_NAME, "lock"}
+_KNOWN = {snapshot.FILE_NAME, ceiling.FILE_NAME, cursor.FILE_NAME}
 # A store has levels of directories; one that leads back into itself does not end.
 _DEPTH_MOST = 16
 _SEQ_MOST = 2**64 - 2

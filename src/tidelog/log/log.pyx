@@ -22,6 +22,7 @@ Promises, beside those of `store`, `commit` and `read`
   * APPEND-2: when the disk is full, what was accepted waits and is written when there is room; what comes is refused.
     Any other failed write, and every failed sync, is final: the log reads on and takes nothing any more.
   * The caller owns the thread. Only jobs given to the worker run elsewhere, and they touch no state.
+  * One process at a time has the disk: opening locks it, until `disk.unlock()` or the end of the process.
 
 What it does not do: know what a stream is, or look into headers and payloads.
 """

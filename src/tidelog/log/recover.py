@@ -62,8 +62,9 @@ class Findings:
 def open_log(
     disk: Disk, directory: str, settings: LogSettings, clock: Clock, worker: Worker
 ) -> tuple[Log, Findings]:
-    """The log in `directory`, which is made if it is missing."""
+    """The log in `directory`, which is made if it is missing. From now on this process has the disk alone."""
     findings = Findings()
+    disk.lock()
     disk.make_directory(directory)
     names = disk.list(directory)
     for name in names:
@@ -105,6 +106,7 @@ def open_logs(
     threads: int = 2,
 ) -> list[tuple[Log, Findings]]:
     """Several at once. Most of the work is done without the GIL."""
+    disk.lock()
     with ThreadPoolExecutor(threads, "tidelog-open") as pool:
         return list(
             pool.map(lambda directory: open_log(disk, directory, settings, clock, worker), directories)

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from unit.log.log_files import FIRST, LAST, fill
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """With a log in `log`."""
-    fill(RealDisk(str(tmp_path / "store")))
+    disk = RealDisk(str(tmp_path / "store"))
+    fill(disk)
+    disk.unlock()
     return tmp_path / "store"
 
 
@@ -42,6 +45,24 @@ def test_what_can_be_repaired_is_repaired_when_asked(store: Path, capsys: pytest
     assert "repaired: " in shown.splitlines()[-1]
     assert "a torn tail of 4 bytes" in shown
     assert command.run(["fsck", "-q", str(store)]) == 0
+
+
+def test_what_somebody_has_open_is_not_repaired(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    disk = RealDisk(str(store))
+    disk.lock()
+    for place in (store.parent, store, store / "log"):
+        assert command.run(["fsck", "--repair", str(place)]) == 3
+        told = capsys.readouterr().err
+        assert (
+            told
+            == f"tidelog: {store} is in use by process {os.getpid()}: one process at a time opens a store\n"
+        )
+        assert command.run(["fsck", "-q", str(place)]) == 0
+    capsys.readouterr()
+    disk.unlock()
+    assert command.run(["fsck", "--repair", "-q", str(store)]) == 0
+    # And it is free again.
+    disk.lock()
 
 
 def test_damage_with_loss(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,7 @@
 """The contract of `tidelog.disk`, kept by every disk there is."""
 
+import errno
+import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sim.disk import SimDisk
-from tidelog.base.errors import DiskFailed
+from tidelog.base.errors import DiskFailed, DiskLocked
 from tidelog.disk import real
 from tidelog.disk.disk import Disk
 from tidelog.disk.memory import MemoryDisk
@@ -151,6 +153,59 @@ def test_a_removed_file_stays_readable_while_it_is_open(disk: Disk) -> None:
     disk.remove("a")
     assert file.read(0, 10) == b"still here"
     file.close()
+
+
+def test_one_owner_at_a_time(tmp_path: Path) -> None:
+    pairs: list[tuple[Disk, Disk]] = [(RealDisk(str(tmp_path)), RealDisk(str(tmp_path)))]
+    sim = SimDisk()
+    pairs.append((sim, SimDisk(machine=sim.machine)))
+    for one, other in pairs:
+        one.lock()
+        one.lock()
+        with pytest.raises(DiskLocked, match=r"is in use by .*: one process at a time opens a store"):
+            other.lock()
+        other.unlock()
+        with pytest.raises(DiskLocked):
+            other.lock()
+        one.unlock()
+        other.lock()
+        with pytest.raises(DiskLocked):
+            one.lock()
+
+
+def test_a_lock_says_whose_it_is(tmp_path: Path) -> None:
+    disk = RealDisk(str(tmp_path))
+    disk.lock()
+    with pytest.raises(DiskLocked) as caught:
+        RealDisk(str(tmp_path)).lock()
+    assert (caught.value.root, caught.value.pid) == (str(tmp_path), os.getpid())
+    assert str(caught.value).startswith(f"{tmp_path} is in use by process {os.getpid()}: ")
+    (tmp_path / real.LOCK_NAME).write_bytes(b"")
+    with pytest.raises(DiskLocked, match="by another process"):
+        RealDisk(str(tmp_path)).lock()
+
+
+def test_a_lock_ends_with_its_disk_or_process(tmp_path: Path) -> None:
+    RealDisk(str(tmp_path)).lock()
+    RealDisk(str(tmp_path)).lock()
+    for end in (SimDisk.kill, SimDisk.power_cut):
+        sim = SimDisk()
+        sim.lock()
+        end(sim)
+        sim.reopen().lock()
+
+
+def test_a_lock_that_the_system_cannot_give_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(DiskFailed, match=r"lock tidelog\.lock: No locks available"):
+        RealDisk(str(tmp_path)).lock()
+    with pytest.raises(DiskFailed, match="to look only"):
+        RealDisk(str(tmp_path), read_only=True).lock()
 
 
 def test_the_boot_id_stays_while_the_power_does(disk: Disk) -> None:

@@ -23,6 +23,12 @@ class FailingDisk:
         if self.fail_at and (self.calls == self.fail_at or (self.for_good and self.calls > self.fail_at)):
             raise failure(operation, path, errno.EIO)
 
+    def lock(self) -> None:
+        self.disk.lock()
+
+    def unlock(self) -> None:
+        self.disk.unlock()
+
     def create(self, path: str) -> File:
         self.call("create", path)
         return FailingFile(self, path, self.disk.create(path))

@@ -108,6 +108,7 @@ def opened(
     finally:
         settle(worker)
         worker.stop()
+        disk.unlock()
 
 
 def settle(worker: Threads) -> None:
