@@ -161,3 +161,28 @@ SKIP_WITHIN_SEGMENT = 1 << 30
 # Sequences that are promised at once where acknowledgements do not wait for a sync. Each promise costs a sync, and a
 # power loss a gap of up to so many sequences.
 CEILING_STEP = 1 << 20
+
+# Answers to publishers that wait for a commit. A quiet stream has room for some dozen; after a burst, which may need
+# room for all that is unacknowledged, no more than this is kept.
+RECEIPTS_ROOM_FIRST = 4 * KIB
+RECEIPTS_ROOM_KEPT = 256 * KIB
+
+# Message ids of a stream's duplicate window: what the first of them costs. Both double from there.
+DEDUPE_ROOM_FIRST = 4 * KIB
+DEDUPE_TABLE_FIRST = 64
+
+# The longest header block that a stream stores; the peer's formats count it in 16 bits, and so do those who mirror us.
+STREAM_HEADER_SIZE = 65_535
+
+# The name of a directory that stands for a stream, consumer or account. File systems take 255 bytes; some are left for
+# the number behind it.
+DIRECTORY_NAME_SIZE = 240
+
+# Segments of streams: large enough that there are few files, small enough that what is deleted is soon given back. A
+# stream with a small `max_bytes` has smaller ones, of a quarter of it, down to the least.
+SEGMENT_SIZE_FILE = 64 * MIB
+SEGMENT_SIZE_MEMORY = 8 * MIB
+SEGMENT_SIZE_LEAST = 256 * KIB
+
+# Logs that are opened side by side at the start: most of it runs without the GIL, and disks like some company.
+OPENING_THREADS = 4

@@ -20,6 +20,8 @@ cdef class Log:
     cdef readonly object refusal       # why nothing may be appended; None: it may
     cdef readonly object failure       # the same, when it is final
     cdef readonly bint closed
+    cdef public object on_commit       # called when readers see more
+    cdef public object on_failure      # called once, with the failure
     cdef object selections             # of filters that are asked for again and again
     cdef uint64_t ceiling_seq          # no sequence beyond it may be given out yet
     cdef bint bounded                  # there are limits that an append can meet
@@ -33,6 +35,7 @@ cdef class Log:
         self, const char* subject, Py_ssize_t subject_size, const char* header, Py_ssize_t header_size,
         const char* payload, Py_ssize_t payload_size, int64_t ts_ns, int64_t expiry_ns,
     ) except 0
+    cdef uint64_t pass_over(self, const char* subject, Py_ssize_t subject_size) except 0
     cdef int check_limits(
         self, const char* subject, Py_ssize_t subject_size, Py_ssize_t size
     ) except -1

@@ -36,6 +36,8 @@ class Log:
     refusal: object
     failure: StorageError | None
     closed: bool
+    on_commit: Callable[[], None] | None
+    on_failure: Callable[[StorageError], None] | None
     def __init__(
         self,
         store: Store,

@@ -9,6 +9,7 @@ subjects. Sequences start at 1, only grow, and are never given out twice.
     log.append(subject, payload, header) -> seq     in memory now; readers see it when it is committed
     log.commit()                                    at the end of a tick: one write, and a sync if the policy asks
     log.wait(seq, callback)                         called, in order, once the ack level of the policy covers `seq`
+    log.on_commit, log.on_failure                   called when the horizon has moved, and when nothing is taken any more
     log.remove(seq), log.purge(...)                 delete; said in the log with the next commit
     log.tick()                                      lets time pass: syncs, ages, expires, tries a full disk again
     log.next_due_ns()                               when `tick` is wanted next, in monotonic time
@@ -126,6 +127,16 @@ cdef class Log:
             PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), ts_ns, expiry_ns,
         )
 
+    cdef uint64_t pass_over(self, const char* subject, Py_ssize_t subject_size) except 0:
+        """Give a sequence to a message that nobody wants: it was there, and is deleted. Returns the sequence."""
+        if self.refusal is not None:
+            raise LogRefused(str(self.refusal))
+        if self.store.last_seq >= self.ceiling_seq:
+            self.raise_ceiling()
+        self.store.append(self.clock.now_ns(), 0, subject, subject_size, NULL, 0, NULL, 0)
+        self.store.remove(self.store.last_seq)
+        return self.store.last_seq
+
     def skip_to(self, uint64_t next_seq) -> None:
         """The next message gets at least this sequence."""
         if self.refusal is not None:
@@ -180,11 +191,15 @@ cdef class Log:
     def committed(self) -> None:
         """The committer has moved."""
         self.horizon.move(self.committer.committed_seq)
+        if self.on_commit is not None:
+            self.on_commit()
 
     def fail(self, failure: StorageError) -> None:
         """Nothing is taken any more; what is committed can be read."""
         self.failure = failure
         self.refusal = failure
+        if self.on_failure is not None:
+            self.on_failure(failure)
 
     def raise_ceiling(self) -> None:
         self.ceiling_seq = self.ceiling.raise_beyond(self.store.last_seq)

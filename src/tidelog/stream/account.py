@@ -1,0 +1,206 @@
+"""The streams of one account: made, changed, found and deleted, within what the account may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidelog.base.errors import ConfigError, StorageError
+from tidelog.disk.disk import Disk
+from tidelog.disk.memory import MemoryDisk
+from tidelog.log.log import Log
+from tidelog.stream import failure
+from tidelog.stream.catalog import LOG
+from tidelog.stream.post import Post
+from tidelog.stream.storage import log_settings, policy_of
+from tidelog.stream.stream import Stream
+from tidelog.stream.stream_config import StreamConfig
+from tidelog.subject.interest import Interest
+from tidelog.subject.pattern import overlaps
+
+if TYPE_CHECKING:
+    from tidelog.stream.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLimits:
+    """-1: no limit."""
+
+    max_memory_size: int = -1
+    max_file_size: int = -1
+    max_streams: int = -1
+    max_consumers: int = -1
+    max_ack_pending: int = -1
+    memory_max_stream_bytes: int = -1
+    store_max_stream_bytes: int = -1
+    max_bytes_required: bool = False
+
+
+class AccountStreams:
+    def __init__(self, engine: Engine, name: str, interest: Interest, limits: AccountLimits) -> None:
+        self.engine = engine
+        self.name = name
+        self.interest = interest
+        self.limits = limits
+        self.chance = engine.chance
+        self.tick = engine.tick
+        self.post = Post(interest, engine.chance)
+        self.streams: dict[str, Stream] = {}
+        self.paths: dict[str, str] = {}  # of those that are in files
+
+    # ---- finding ----
+
+    def find(self, name: str) -> Stream:
+        stream = self.streams.get(name)
+        if stream is None:
+            raise failure.STREAM_NOT_FOUND()
+        return stream
+
+    def names(self, subject: str = "") -> list[str]:
+        """Of all streams, or of those that take messages on `subject`, which may have wildcards; sorted."""
+        return sorted(
+            name for name, stream in self.streams.items() if not subject or takes(stream.config, subject)
+        )
+
+    # ---- making, changing, deleting ----
+
+    def create(self, config: StreamConfig) -> Stream:
+        """Make a stream of a checked configuration. One that is there with the same one is answered as new."""
+        there = self.streams.get(config.name)
+        if there is not None:
+            if there.config != config:
+                raise failure.STREAM_NAME_EXIST()
+            return there
+        self.check_overlap(config)
+        self.check_limits(config)
+        try:
+            policy_of(config, self.engine.settings.policy)
+        except ConfigError as error:
+            raise failure.STREAM_INVALID_CONFIG(err=str(error)) from None
+        created_ns = self.engine.clock.now_ns()
+        disk: Disk = self.engine.disk
+        path = ""
+        try:
+            if config.storage == "memory":
+                disk, log_path = MemoryDisk(), LOG
+            else:
+                path = self.engine.catalog.begin(self.name, config.name)
+                log_path = f"{path}/{LOG}"
+            log, _ = self.engine.open_stream_log(log_path, config, disk)
+            if config.first_seq > 1:
+                log.skip_to(config.first_seq)
+                log.commit()
+            if path:
+                self.engine.catalog.write(
+                    path, self.name, config.name, created_ns, msgspec.json.encode(config)
+                )
+        except StorageError as error:
+            raise failure.STREAM_CREATE(err=str(error)) from error
+        return self.adopt(config, log, created_ns, path)
+
+    def adopt(self, config: StreamConfig, log: Log, created_ns: int, path: str) -> Stream:
+        """Take in a stream that is on the disk (`path`), or in memory."""
+        stream = Stream(self, config, log, created_ns)
+        self.streams[config.name] = stream
+        if path:
+            self.paths[config.name] = path
+        stream.start()
+        self.engine.schedule(stream)
+        return stream
+
+    def update(self, config: StreamConfig) -> Stream:
+        """Change a stream to a checked configuration."""
+        stream = self.find(config.name)
+        self.check_overlap(config)
+        self.check_limits(config, stream)
+        try:
+            settings = log_settings(config, self.engine.settings.policy)
+        except ConfigError as error:
+            raise failure.STREAM_INVALID_CONFIG(err=str(error)) from None
+        path = self.paths.get(config.name)
+        if path:
+            try:
+                self.engine.catalog.write(
+                    path, self.name, config.name, stream.created_ns, msgspec.json.encode(config)
+                )
+            except StorageError as error:
+                raise failure.STREAM_UPDATE(err=str(error)) from error
+        stream.update(config, settings)
+        self.engine.schedule(stream)
+        return stream
+
+    def delete(self, name: str) -> None:
+        stream = self.find(name)
+        path = self.paths.pop(name, "")
+        if path:
+            try:
+                self.engine.catalog.forget(path)
+            except StorageError as error:
+                self.paths[name] = path
+                raise failure.STREAM_DELETE(err=str(error)) from error
+        del self.streams[name]
+        stream.abandon()
+        if path:
+            catalog = self.engine.catalog
+            self.engine.worker.submit(lambda: catalog.sweep(path), self._swept)
+
+    def _swept(self, _: object, error: BaseException | None) -> None:
+        if error is not None:
+            self.engine.log.warn(f"What is left of a deleted stream could not be removed: {error}")
+
+    def stream_failed(self, stream: Stream, error: StorageError) -> None:
+        """The log of a stream takes nothing any more."""
+        self.engine.log.error(f"Stream {self.name} > {stream.name} can be read and not written to: {error}")
+
+    # ---- what an account may have ----
+
+    def check_overlap(self, config: StreamConfig) -> None:
+        for name, stream in self.streams.items():
+            if name != config.name and any(
+                takes(stream.config, subject) for subject in config.subjects or ()
+            ):
+                raise failure.STREAM_SUBJECT_OVERLAP()
+
+    def check_limits(self, config: StreamConfig, there: Stream | None = None) -> None:
+        """Whether there is room for a stream with this configuration, beside the others."""
+        limits = self.limits
+        if there is None and 0 <= limits.max_streams <= len(self.streams):
+            raise failure.MAXIMUM_STREAMS_LIMIT()
+        if limits.max_bytes_required and config.max_bytes <= 0:
+            raise failure.STREAM_MAX_BYTES_REQUIRED()
+        in_memory = config.storage == "memory"
+        most = limits.memory_max_stream_bytes if in_memory else limits.store_max_stream_bytes
+        if 0 < most < config.max_bytes:
+            raise failure.STREAM_MAX_STREAM_BYTES_EXCEEDED()
+        wanted = max(config.max_bytes, 1)
+        mine = limits.max_memory_size if in_memory else limits.max_file_size
+        whole = self.engine.settings.max_memory_size if in_memory else self.engine.settings.max_file_size
+        others = [stream for stream in self.streams.values() if stream is not there]
+        everybody = [stream for stream in self.engine.streams() if stream is not there]
+        if (0 <= mine < reserved(others, config.storage) + wanted) or (
+            0 <= whole < reserved(everybody, config.storage) + wanted
+        ):
+            if in_memory:
+                raise failure.MEMORY_RESOURCES_EXCEEDED()
+            raise failure.STORAGE_RESOURCES_EXCEEDED()
+
+    def used_size(self, storage: str) -> int:
+        return sum(
+            stream.log.store.size for stream in self.streams.values() if stream.config.storage == storage
+        )
+
+    def reserved_size(self, storage: str) -> int:
+        return reserved(self.streams.values(), storage)
+
+
+def takes(config: StreamConfig, subject: str) -> bool:
+    """Whether a stream takes messages on a subject, or on one that it means."""
+    return any(overlaps(own.encode(), subject.encode()) for own in config.subjects or ())
+
+
+def reserved(streams: Iterable[Stream], storage: str) -> int:
+    """Bytes that streams have been promised."""
+    return sum(max(stream.config.max_bytes, 0) for stream in streams if stream.config.storage == storage)

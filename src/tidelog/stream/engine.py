@@ -1,0 +1,220 @@
+"""All streams of a server: who has which, what they may take, and when their logs are committed.
+
+    engine = Engine(disk, clock, worker, timers, chance, log, settings)
+    account = engine.open_account("$G", interest, limits)
+    engine.recover()                       opens the streams that are on the disk, side by side
+    engine.commit()                        at the end of every tick; `engine.wake` says that there is something
+    engine.close()
+
+Promises
+  * ENGINE-1: a stream that was made is there after a restart, with its configuration; one that was deleted is not.
+  * ENGINE-2: a stream that cannot be opened is told of, left as it is, and holds up no other.
+  * Each log in which something came is committed once per tick. One timer serves all logs.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from tidelog.base.chance import Chance
+from tidelog.base.clock import Clock
+from tidelog.base.errors import StorageError
+from tidelog.base.limits import OPENING_THREADS
+from tidelog.base.timer import Timer, Timers
+from tidelog.base.work import Worker, attempt
+from tidelog.disk.disk import Disk
+from tidelog.log.log import Log
+from tidelog.log.policy import STRICT, SyncPolicy
+from tidelog.log.recover import Findings, open_log
+from tidelog.stream.account import AccountLimits, AccountStreams
+from tidelog.stream.catalog import LOG, Catalog, Meta
+from tidelog.stream.storage import log_settings
+from tidelog.stream.stream import Stream
+from tidelog.stream.stream_config import StreamConfig
+from tidelog.stream.tick import Tick
+from tidelog.subject.interest import Interest
+
+
+class Voice(Protocol):
+    """What the engine says to the operator."""
+
+    def info(self, text: str) -> None: ...
+    def warn(self, text: str) -> None: ...
+    def error(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """-1: no limit."""
+
+    policy: SyncPolicy = STRICT  # of file streams that do not say themselves
+    max_memory_size: int = -1
+    max_file_size: int = -1
+    domain: str = ""
+
+
+@dataclass
+class Recovery:
+    """What `recover` has found, for people."""
+
+    streams: int = 0
+    failures: dict[str, str] = field(default_factory=dict)  # directory -> why it was not opened
+    notes: list[str] = field(default_factory=list)
+
+
+class Engine:
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        worker: Worker,
+        timers: Timers,
+        chance: Chance,
+        log: Voice,
+        settings: EngineSettings | None = None,
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.worker = worker
+        self.timers = timers
+        self.chance = chance
+        self.log = log
+        self.settings = settings if settings is not None else EngineSettings()
+        self.catalog = Catalog(disk)
+        self.tick = Tick(clock)
+        self.accounts: dict[str, AccountStreams] = {}
+        self._due: list[tuple[int, int, Stream]] = []
+        self._order = 0
+        self._timer: Timer | None = None
+
+    @property
+    def wake(self) -> Callable[[], None] | None:
+        """Called when the first stream of a tick has something to commit."""
+        return self.tick.wake
+
+    @wake.setter
+    def wake(self, wake: Callable[[], None] | None) -> None:
+        self.tick.wake = wake
+
+    def open_account(
+        self, name: str, interest: Interest, limits: AccountLimits | None = None
+    ) -> AccountStreams:
+        """The streams of an account that may have some."""
+        account = AccountStreams(self, name, interest, limits if limits is not None else AccountLimits())
+        self.accounts[name] = account
+        return account
+
+    def streams(self) -> list[Stream]:
+        return [stream for account in self.accounts.values() for stream in account.streams.values()]
+
+    # ---- the end of a tick, and time ----
+
+    def commit(self) -> None:
+        """Commit every log in which something came."""
+        # An answer may itself be stored by a stream, whose turn then comes in the next round.
+        while waiting := self.tick.take():
+            for stream in waiting:
+                stream.commit()
+                self.schedule(stream)
+
+    def schedule(self, stream: Stream) -> None:
+        """See to it that the log of a stream is looked at when something is due."""
+        if stream.stopped:
+            return
+        due_ns = stream.log.next_due_ns()
+        if due_ns is None or (stream.due_ns and stream.due_ns <= due_ns):
+            return
+        stream.due_ns = due_ns
+        self._order += 1
+        heapq.heappush(self._due, (due_ns, self._order, stream))
+        if self._timer is None or due_ns < self._timer.due_ns:
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.timers.at(self._due[0][0], self._run_due) if self._due else None
+
+    def _run_due(self) -> None:
+        """Let time pass for the logs in which something is due."""
+        self._timer = None
+        now_ns = self.clock.monotonic_ns()
+        ready = []
+        while self._due and self._due[0][0] <= now_ns:
+            due_ns, _, stream = heapq.heappop(self._due)
+            if stream.due_ns == due_ns:
+                stream.due_ns = 0
+                ready.append(stream)
+        for stream in ready:
+            if not stream.stopped:
+                stream.pass_time()
+                self.schedule(stream)
+        self._arm()
+
+    # ---- opening and closing ----
+
+    def open_stream_log(
+        self, path: str, config: StreamConfig, disk: Disk | None = None
+    ) -> tuple[Log, Findings]:
+        return open_log(
+            disk if disk is not None else self.disk,
+            path,
+            log_settings(config, self.settings.policy),
+            self.clock,
+            self.worker,
+        )
+
+    def recover(self) -> Recovery:
+        """Open what is on the disk."""
+        recovery = Recovery()
+        found: list[tuple[str, Meta, StreamConfig]] = []
+        for path in list(self.catalog.directories()):
+            try:
+                meta = self.catalog.read(path)
+                if meta is None:
+                    self.catalog.sweep(path)
+                else:
+                    found.append((path, meta, msgspec.json.decode(meta.config, type=StreamConfig)))
+            except (StorageError, msgspec.MsgspecError) as error:
+                self._give_up(recovery, path, str(error))
+        with ThreadPoolExecutor(OPENING_THREADS, "tidelog-open") as pool:
+            jobs = [partial(self.open_stream_log, f"{path}/{LOG}", config) for path, _, config in found]
+            opened = list(pool.map(attempt, jobs))
+        for (path, meta, config), (answer, trouble) in zip(found, opened, strict=True):
+            if answer is None:
+                self._give_up(recovery, path, str(trouble))
+                continue
+            log, findings = answer
+            recovery.notes += findings.notes
+            account = self.accounts.get(meta.account)
+            if account is None:
+                log.close()
+                self._give_up(recovery, path, f"there is no account {meta.account!r} that may have streams")
+            elif meta.name in account.streams or meta.name != config.name:
+                log.close()
+                self._give_up(recovery, path, f"a stream {meta.name!r} of {meta.account} is here already")
+            else:
+                account.adopt(config, log, meta.created_ns, path)
+                recovery.streams += 1
+        for note in recovery.notes:
+            self.log.warn(note)
+        return recovery
+
+    def _give_up(self, recovery: Recovery, path: str, why: str) -> None:
+        recovery.failures[path] = why
+        self.log.error(f"The stream in {path} is not opened: {why}")
+
+    def close(self) -> None:
+        """Stop all streams, and leave their logs so that they are opened quickly."""
+        self.commit()
+        for stream in self.streams():
+            stream.stop()
+        if self._timer is not None:
+            self._timer.cancel()
