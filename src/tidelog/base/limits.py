@@ -135,6 +135,9 @@ DELETE_RECORD_SIZE = 64 * KIB
 # What a reader that walks through a segment reads at once, and what one that jumps about does. A jump ends at the
 # next sample anyway.
 READ_AHEAD_SIZE = 128 * KIB
+# A look-up so many sequences from the one before reads, and checks, all records around it; another reads its message
+# alone. To check those around a small message costs as much as some five messages read alone.
+LOOK_UP_NEAR = 16
 
 # Sealed segments of one log that are kept open for reading.
 SEGMENT_FILES_OPEN = 16

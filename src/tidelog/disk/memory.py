@@ -29,7 +29,7 @@ class MemoryFile:
         return start_pos
 
     def read(self, pos: int, size: int) -> bytes:
-        return bytes(self.data[pos : pos + size])
+        return bytes(memoryview(self.data)[pos : pos + size])
 
     def write(self, pos: int, data: Bytes) -> None:
         assert pos + len(data) <= len(self.data), "write() stays within the file"

@@ -44,6 +44,7 @@ from tidelog.log.index cimport Selection
 from tidelog.log.policy import AckLevel
 from tidelog.log.read cimport Reader, message_of
 from tidelog.log.record cimport encoded_size
+from tidelog.log.store cimport ALONE
 from tidelog.log.state import LogState
 from tidelog.subject.node cimport NO_VALUE
 
@@ -327,7 +328,7 @@ cdef class Log:
         cdef Py_ssize_t at
         if seq > self.horizon.committed_seq or self.store.absent(seq):
             return None
-        run = self.store.near(seq, 0)
+        run = self.store.near(seq, ALONE)
         at = run.at_least(seq) if run is not None else 0
         if run is None or at == run.count or run.head(at).seq != seq:
             self.store.lose(seq)

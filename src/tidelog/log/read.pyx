@@ -19,6 +19,7 @@ from libc.stdlib cimport free, realloc
 from tidelog.base import limits
 from tidelog.log.fact import Lost, Trimmed, TrimmedError
 from tidelog.log.record cimport body_of, body_size, expiry_of, subject_of
+from tidelog.log.store cimport ALONE, is_near
 
 cdef Py_ssize_t READ_AHEAD = limits.READ_AHEAD_SIZE
 
@@ -197,7 +198,7 @@ cdef class Reader:
                         self.tell_lost(batch, seq, found)
                         self.next_seq = found
                         continue
-            head = self.look(seq, READ_AHEAD if walk else 0)
+            head = self.look(seq, READ_AHEAD if walk else ALONE)
             if head == NULL or head.seq != seq:
                 # The look has found damage, or does now.
                 self.store.lose(seq)
@@ -272,6 +273,8 @@ cdef class Reader:
             else:
                 run = None
         if run is None:
+            if wanted == ALONE and self.run is not None and is_near(self.run, seq):
+                wanted = 0
             run = self.store.run_for(seq, wanted, self.backward)
             self.run = run
             if run is None:
@@ -307,7 +310,7 @@ cdef class Reader:
                         self.tell_lost(batch, found + 1 if found else floor_seq, seq + 1)
                         self.next_seq = found if found else floor_seq - 1
                         continue
-            head = self.look(seq, READ_AHEAD if walk else 0)
+            head = self.look(seq, READ_AHEAD if walk else ALONE)
             if head == NULL or head.seq != seq:
                 self.store.lose(seq)
                 if not self.store.absent(seq):

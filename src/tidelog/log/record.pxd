@@ -62,6 +62,7 @@ cdef Head* encode_control(
 ) noexcept nogil
 cdef bint plausible(const char* data, Py_ssize_t room) noexcept nogil
 cdef bint valid(const char* data, Py_ssize_t room, uint32_t salt) noexcept nogil
+cdef Py_ssize_t find_message(const char* data, Py_ssize_t size, uint64_t seq, uint32_t salt) noexcept nogil
 cdef Py_ssize_t resync(
     const char* data, Py_ssize_t size, Py_ssize_t start, uint32_t salt, uint64_t seq_least, uint64_t seq_most
 ) noexcept nogil

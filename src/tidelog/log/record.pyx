@@ -108,6 +108,21 @@ cdef bint valid(const char* data, Py_ssize_t room, uint32_t salt) noexcept nogil
     return ((<Head*>data).crc ^ salt) == tidelog_crc32c(data + 4, (<Head*>data).size - 4)
 
 
+cdef Py_ssize_t find_message(const char* data, Py_ssize_t size, uint64_t seq, uint32_t salt) noexcept nogil:
+    """Where the valid message `seq` begins in bytes that begin with a record; -1: the sizes do not lead to it.
+
+    Only that record is read from end to end, those before it are passed by what they say of their size.
+    """
+    cdef Py_ssize_t at = 0
+    cdef Head* head
+    while plausible(data + at, size - at):
+        head = <Head*>(data + at)
+        if head.kind == MESSAGE and head.seq >= seq:
+            return at if head.seq == seq and valid(data + at, size - at, salt) else -1
+        at += head.size
+    return -1
+
+
 cdef Py_ssize_t resync(
     const char* data, Py_ssize_t size, Py_ssize_t start, uint32_t salt, uint64_t seq_least, uint64_t seq_most
 ) noexcept nogil:

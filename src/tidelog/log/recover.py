@@ -226,6 +226,10 @@ def use_snapshot(store: Store, expiries: Expiries, findings: Findings) -> bool:
     if findings.surveyed:
         return False
     findings.clean = snapshot.load_snapshot(data, store, expiries)
+    if findings.clean:
+        for segment in store.segments:
+            # All of them are in the index now, and the most of the files that they came in.
+            segment.side.take_rows()
     return findings.clean
 
 

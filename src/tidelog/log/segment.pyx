@@ -4,7 +4,7 @@
 the plain records also where the file is packed.
 """
 
-from tidelog.log.tail cimport parse_run
+from tidelog.log.tail cimport parse_run, pick_message
 from tidelog.log.outline cimport Sample
 from tidelog.log.header import open_file
 
@@ -48,6 +48,22 @@ cdef class Segment:
         self.close()
         self.side = side
         self.dead_count = self.dead_size = 0
+
+    cdef Run read_one(self, uint64_t seq, uint32_t salt):
+        """The message `seq` and no other; None: it is not found at once, and `read_around` looks more closely."""
+        cdef Sample* samples = self.side.sample(0)
+        cdef Py_ssize_t first = self.side.sample_before(seq)
+        cdef uint64_t end_pos
+        if first < 0:
+            return None
+        end_pos = self.end_pos()
+        if first + 1 < self.side.outline.samples.count:
+            end_pos = min(end_pos, samples[first + 1].pos)
+        if end_pos <= samples[first].pos:
+            return None
+        return pick_message(
+            self.opened().read(samples[first].pos, end_pos - samples[first].pos), samples[first].pos, salt, seq
+        )
 
     cdef Run read_around(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt):
         """The messages from the sample before `seq` on, or back from the one behind it, in about `wanted` bytes.

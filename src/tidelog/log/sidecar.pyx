@@ -220,12 +220,31 @@ cdef class Sidecar:
 
     cdef Py_ssize_t sample_before(self, uint64_t seq) noexcept nogil:
         """The last sample whose sequence is `seq` or smaller; -1: there is none, and no message either."""
-        cdef Py_ssize_t low = 0, high = self.outline.samples.count, middle
-        if seq < self.outline.base_seq:
+        cdef Py_ssize_t low = 0, high = self.outline.samples.count, middle, reach = 1
+        cdef uint64_t offset = seq - self.outline.base_seq, most
+        if seq < self.outline.base_seq or high == 0:
             return -1
+        most = self.sample(high - 1).seq_offset
+        if offset >= most:
+            return high - 1
+        # Messages of one segment are much of a size: look where it should be, and from there ever further away. Each
+        # sample that is looked at is most likely in no cache.
+        middle = <Py_ssize_t>(offset * <uint64_t>(high - 1) // most)
+        if self.sample(middle).seq_offset <= offset:
+            low = middle + 1
+            while low + reach < high and self.sample(low + reach).seq_offset <= offset:
+                low += reach + 1
+                reach *= 2
+            high = min(high, low + reach)
+        else:
+            high = middle
+            while high - reach > low and self.sample(high - reach).seq_offset > offset:
+                high -= reach
+                reach *= 2
+            low = max(low, high - reach)
         while low < high:
             middle = (low + high) >> 1
-            if self.sample(middle).seq_offset <= seq - self.outline.base_seq:
+            if self.sample(middle).seq_offset <= offset:
                 low = middle + 1
             else:
                 high = middle

@@ -9,6 +9,14 @@ from tidelog.log.record cimport Head
 from tidelog.log.segment cimport Segment
 
 
+cdef enum:
+    # In place of bytes that are wanted: nothing but the one message.
+    ALONE = -1
+
+
+cdef bint is_near(Run run, uint64_t seq) noexcept nogil
+
+
 cdef class Store:
     cdef readonly object disk
     cdef readonly str path

@@ -29,12 +29,18 @@ cdef Py_ssize_t RECORD_MOST = limits.RECORD_SIZE
 cdef Py_ssize_t SUBJECT_MOST = limits.RECORD_SUBJECT_SIZE
 cdef Py_ssize_t DELETES_MOST = limits.DELETE_RECORD_SIZE // 8
 cdef Py_ssize_t READ_AHEAD = limits.READ_AHEAD_SIZE
+cdef uint64_t NEAR = limits.LOOK_UP_NEAR
 cdef uint64_t SKIP_MOST = limits.SKIP_WITHIN_SEGMENT
 cdef int FILES_OPEN = limits.SEGMENT_FILES_OPEN
 
 
 class RecordTooLarge(StorageError):
     """A message that no segment takes."""
+
+
+cdef bint is_near(Run run, uint64_t seq) noexcept nogil:
+    """Whether all that lies around `seq` should be read: who was at `run` just now is likely to stay there."""
+    return run.first_seq() <= seq + NEAR and seq <= run.last_seq() + NEAR
 
 
 cdef class Store:
@@ -243,14 +249,21 @@ cdef class Store:
         return self.segments[max(at, 0)]
 
     cdef Run run_for(self, uint64_t seq, Py_ssize_t wanted, bint backward):
-        """Messages that lie together, among them `seq` if it is there. None: there is nothing at that place."""
+        """Messages that lie together, among them `seq` if it is there. None: there is nothing at that place.
+
+        `wanted`: so many bytes of them, or ALONE.
+        """
         cdef Run run = self.tail.find(seq)
         cdef Segment segment
         if run is not None:
             return run
         segment = self.segment_of(seq)
-        if not segment.is_open():
+        if segment.file is None:
             self.close_files()
+        if wanted == ALONE:
+            run = segment.read_one(seq, self.salt)
+            if run is not None:
+                return run
         run = segment.read_around(seq, wanted, backward, self.salt)
         if run is not None and run.damaged:
             self.miss(
@@ -262,8 +275,11 @@ cdef class Store:
     cdef Run near(self, uint64_t seq, Py_ssize_t wanted):
         """`run_for`, from the run that was read last if `seq` is there."""
         cdef Run run = self.recent
-        if run is not None and run.count and run.first_seq() <= seq <= run.last_seq():
-            return run
+        if run is not None and run.count:
+            if run.first_seq() <= seq <= run.last_seq():
+                return run
+            if wanted == ALONE and is_near(run, seq):
+                wanted = 0
         run = self.run_for(seq, wanted, False)
         # Chunks of the tail are found quickly, and should not be held here.
         self.recent = run if run is not None and run.owner is not None else None
@@ -337,7 +353,7 @@ cdef class Store:
         if self.absent(seq):
             return 0
         # Retention walks through the log, others jump.
-        run = self.near(seq, READ_AHEAD if seq == self.first_seq else 0)
+        run = self.near(seq, READ_AHEAD if seq == self.first_seq else ALONE)
         at = run.at_least(seq) if run is not None else 0
         if run is None or at == run.count or run.head(at).seq != seq:
             self.lose(seq)

@@ -16,7 +16,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdlib cimport free, malloc, realloc
 
 from tidelog.base import limits
-from tidelog.log.record cimport MESSAGE, Head, head_at, resync, valid
+from tidelog.log.record cimport MESSAGE, Head, find_message, head_at, resync, valid
 
 cdef extern from "Python.h":
     object PyMemoryView_FromMemory(char* data, Py_ssize_t size, int flags)
@@ -128,6 +128,11 @@ cdef class Tail:
         """The chunk that holds `seq`, if it is still here."""
         cdef Chunk chunk
         cdef Py_ssize_t index = len(self.chunks)
+        if index:
+            # Most of what is not here is older than all of it.
+            chunk = self.chunks[0]
+            if chunk.count and seq < chunk.first_seq():
+                return None
         while index:
             index -= 1
             chunk = self.chunks[index]
@@ -198,6 +203,22 @@ cdef Py_ssize_t write_together(list waiting) except -1:
         chunk.written = chunk.size
     del waiting[:count]
     return total
+
+
+cdef Run pick_message(bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq):
+    """A run of one message, out of `data`, which begins with a record; None: it is not there, or there is damage before it."""
+    cdef Py_ssize_t at = find_message(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), seq, salt)
+    cdef Run run
+    if at < 0:
+        return None
+    run = Run.__new__(Run)
+    # Not all of `data`: who keeps messages that lie far apart would keep what is between them.
+    run.owner = data[at : at + head_at(PyBytes_AS_STRING(data) + at).size]
+    run.data = PyBytes_AS_STRING(run.owner)
+    run.size = PyBytes_GET_SIZE(run.owner)
+    run.start_pos = start_pos + at
+    run.add_offset(0)
+    return run
 
 
 cdef Run parse_run(bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq_least, uint64_t seq_most):

@@ -49,12 +49,13 @@ class Latest:
                 (log,) = logs
                 load.append(logs, mix, stage.count(STALL), BATCH, worker=worker)
                 settle(worker)
+                next_seq = log.state().last_seq + 1
                 reads, times = CountingFile.reads, []
                 for _ in range(stage.count(OPENINGS)):
                     start_ns = time.perf_counter_ns()
                     reader = log.reader(start=Start.NEW)
                     times.append((time.perf_counter_ns() - start_ns) / 1e3)
-                    require(reader.next_seq == log.state().last_seq + 1, f"it begins at {reader.next_seq}")
+                    require(reader.next_seq == next_seq, f"it begins at {reader.next_seq}")
                 require(CountingFile.reads == reads, f"{CountingFile.reads - reads} reads from files")
                 load.append(logs, mix, 1, 1, worker=worker)
                 require(reader.read().sequences() == [log.state().last_seq], "the next message did not come")
