@@ -5,6 +5,8 @@ from typing import Any
 from tidelog.broker.session import Session
 from tidelog.serve.filter import Filter, FilterError
 
+class ReadBuffer: ...
+
 class Connection:
     fd: int
     session: Session

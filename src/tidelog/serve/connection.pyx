@@ -4,9 +4,10 @@ Plain TCP goes straight from `recv` into the parser and from the outbox into `wr
 between (`serve.filter`); with them the same steps go through objects instead of
 pointers. Which filter a connection gets, and when it is greeted, is decided in `serve.reception`.
 
-How reading works: one receive buffer serves all connections, because a burst is parsed at once. What is left of an
-unfinished operation is kept by its connection (`carry`) and put in front of the next burst; when it is large, the rest
-is received straight behind it, into a buffer of its size as far as that is known. An idle connection owns no buffer.
+How reading works: one receive buffer serves all connections of a server, because a burst is parsed at once. What is
+left of an unfinished operation is kept by its connection (`carry`) and put in front of the next burst; when it is
+large, the rest is received straight behind it, into a buffer of its size as far as that is known. An idle connection
+owns no buffer.
 
 How writing works: whatever a tick has put into the outbox goes out in one call. What the socket does not take waits,
 and the socket is watched; a socket that takes nothing for `write_deadline` ends as a slow consumer.
@@ -52,12 +53,24 @@ cdef Py_ssize_t IN_PLACE = limits.CARRY_IN_PLACE_SIZE
 cdef Py_ssize_t FILTER_SEND = limits.FILTER_SEND_SIZE
 cdef Py_ssize_t CONGESTED = limits.CONGESTED_SIZE
 cdef double PAUSE_S = limits.PRODUCER_PAUSE_NS / 1e9
-cdef char* shared = <char*>malloc(IN_PLACE + BURST)
-if shared == NULL:
-    raise MemoryError
 
 # How long a closing connection may take to send its last words.
 cdef double LAST_WORDS_S = 1.0
+
+
+cdef class ReadBuffer:
+    """Where the connections of one server receive. Servers in other threads have their own: while a burst is read,
+    Python may let them go on."""
+
+    cdef char* place
+
+    def __cinit__(self):
+        self.place = <char*>malloc(IN_PLACE + BURST)
+        if self.place == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.place)
 
 
 cdef class Connection:
@@ -66,6 +79,7 @@ cdef class Connection:
     cdef Recipient recipient
     cdef object loop
     cdef object server
+    cdef ReadBuffer buffer
     cdef object filter           # between socket and session; None: plain
     cdef public object on_established   # called once, when the filter is ready
     cdef public object on_first_bytes   # called with the first byte
@@ -87,6 +101,7 @@ cdef class Connection:
 
     def __init__(self, server, loop, int fd) -> None:
         self.server = server
+        self.buffer = server.read_buffer
         self.loop = loop
         self.fd = fd
 
@@ -128,6 +143,7 @@ cdef class Connection:
     cdef int read_burst(self) except -1:
         """Receive once, and let the session read what came."""
         cdef Py_ssize_t got, room
+        cdef char* shared = self.buffer.place
         cdef char* place
         cdef bint through = self.filter is not None or self.on_first_bytes is not None
         if self.closed or self.ending:

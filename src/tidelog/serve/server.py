@@ -26,7 +26,7 @@ from tidelog.broker.broker import Broker
 from tidelog.broker.nkey import new_server_id
 from tidelog.broker.settings import SECOND_NS, Authorization
 from tidelog.broker.view import WEBSOCKET
-from tidelog.serve.connection import Connection
+from tidelog.serve.connection import Connection, ReadBuffer
 from tidelog.serve.filter import FilterError
 from tidelog.serve.listener import Listener, address, bind, shown
 from tidelog.serve.log import Logger
@@ -69,6 +69,7 @@ class Server:
         self.client_socket = client_socket
         self.server_id = new_server_id()
         self.start_ns = self.clock.now_ns()
+        self.read_buffer = ReadBuffer()
         self.connections: set[Connection] = set()
         self.listeners: list[Listener] = []
         self.monitor: Monitor | None = None

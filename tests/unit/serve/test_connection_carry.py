@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidelog.base.limits import CARRY_IN_PLACE_SIZE, READ_BURST_SIZE
-from tidelog.serve.connection import Connection
+from tidelog.serve.connection import Connection, ReadBuffer
 from unit.broker.house import House, with_limits
 
 
@@ -49,6 +49,7 @@ class Wire:
         self.failed: list[str] = []
         self.house = house
         server: Any = SimpleNamespace(
+            read_buffer=ReadBuffer(),
             monotonic_ns=house.clock.monotonic_ns,
             peer_gone=lambda _, reason: self.gone.append(reason),
             connection_closed=lambda _: None,
@@ -112,3 +113,20 @@ def test_a_large_payload_with_a_wrong_size_is_told_at_once(wire: Wire) -> None:
     body = b"x" * (CARRY_IN_PLACE_SIZE + 1000)
     wire.send(b"PUB a %d\r\n%s\r\n" % (len(body) + 1, body))
     assert wire.session.reason == "Protocol Violation"
+
+
+def test_servers_in_other_threads_receive_elsewhere() -> None:
+    """While one reads a burst, Python may let the other go on (PARSE-4)."""
+    one, other = (Wire(House(with_limits())) for _ in range(2))
+    subscribe_refusal = one.house.broker.subscribe_refusal
+
+    def meanwhile(*arguments: Any) -> str | None:
+        other.send(b"PING\r\n" * 20)
+        return subscribe_refusal(*arguments)
+
+    one.house.broker.subscribe_refusal = meanwhile  # type: ignore[method-assign]
+    one.send(b'CONNECT {"verbose":false}\r\nSUB a 1\r\nSUB b 2\r\n')
+    assert [subscription.subject for subscription in one.session.subscriptions()] == [b"a", b"b"]
+    assert one.session.reason == ""
+    one.close()
+    other.close()
