@@ -5,7 +5,9 @@ not built: whoever comes is greeted with INFO, told so as soon as they speak, an
 """
 
 import asyncio
+from typing import cast
 
+from tidelog.serve.listener import shown
 from tidelog.serve.log import Logger
 
 REFUSAL = b"-ERR 'Leafnode connections are not supported by this server'\r\n"
@@ -20,9 +22,9 @@ class LeafnodeRefusal(asyncio.Protocol):
         self.timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(self.greeting)
+        # The loop of the program, uvloop, has transports that are none of asyncio's classes.
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.write(self.greeting)
         self.timer = asyncio.get_running_loop().call_later(PATIENCE_S, self.refuse)
 
     def data_received(self, _data: bytes) -> None:
@@ -30,7 +32,7 @@ class LeafnodeRefusal(asyncio.Protocol):
 
     def refuse(self) -> None:
         if not self.transport.is_closing():
-            peer = self.transport.get_extra_info("peername")
+            peer = shown(*self.transport.get_extra_info("peername")[:2])
             self.log.warn(f"Leafnode connection from {peer} refused: leafnodes are not supported")
             self.transport.write(REFUSAL)
             self.transport.close()
