@@ -1,4 +1,4 @@
-"""The outbox against a byte string (NET-1)."""
+"""The outbox against a byte string: what it was given, and what it has borrowed (NET-1, NET-2)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +12,8 @@ STEP = st.one_of(
     st.tuples(st.just("write"), SIZE, st.just(0)),
     st.tuples(st.just("some"), SIZE, st.integers(1, 8)),
     st.tuples(st.just("take"), st.just(0), st.just(0)),
+    st.tuples(st.just("borrow"), SIZE, SIZE),
+    st.tuples(st.just("own"), st.just(0), st.just(0)),
 )
 
 
@@ -19,13 +21,29 @@ STEP = st.one_of(
 def test_bytes_leave_as_they_came(steps: list[tuple[str, int, int]]) -> None:
     waiting = bytearray()
     outbox = Outbox()
+    lent: list[bytearray] = []
     written = 0
+
+    def data_of(size: int) -> bytes:
+        nonlocal written
+        written += size
+        return bytes(number * 31 % 251 for number in range(written - size, written))
+
     for step, size, blocks in steps:
         if step == "write":
-            data = bytes((written + i) * 31 % 251 for i in range(size))
-            written += size
+            data = data_of(size)
             outbox.write(data)
             waiting += data
+        elif step == "borrow":
+            prefix, lent_data = data_of(1 + size), bytearray(data_of(1 + blocks))
+            if outbox.lend(prefix, lent_data):
+                lent.append(lent_data)
+                waiting += prefix + lent_data
+        elif step == "own":
+            outbox.settle()
+            for used in lent:
+                used[:] = bytes(len(used))
+            lent.clear()
         elif step == "some":
             part = outbox.take_some(size, blocks)
             assert part == waiting[: len(part)]

@@ -42,6 +42,14 @@ OUTBOX_BLOCK_LAST = 256 * KIB
 # Free blocks of each size kept for the next burst; beyond that memory goes back to the allocator.
 OUTBOX_BLOCKS_KEPT = 64
 
+# From this size on a payload is written from where it was received instead of being copied, when a burst of at
+# least LEND_BURST_SIZE brought it: what is lent is written at once, so smaller bursts of several clients would
+# cost more system calls than copying costs. An outbox that holds more than BORROW_BEHIND_SIZE already belongs to
+# somebody slow, for whom all would have to be copied in the end.
+BORROW_SIZE = 4 * KIB
+LEND_BURST_SIZE = 64 * KIB
+BORROW_BEHIND_SIZE = 4 * KIB
+
 # A producer whose consumers hold more than this unsent is paused for at most PRODUCER_PAUSE_NS per burst, so
 # that a burst is written while it is still in the cache. Far below `max_pending`, which ends the consumer.
 CONGESTED_SIZE = 1 * MIB

@@ -5,10 +5,14 @@ Promises
   * An empty outbox owns no memory. Blocks start small and grow, so thousands of connections with a few bytes each cost
     a few KiB each, and a busy one needs few system calls.
   * Freed blocks are kept in a small pool, last in first out, so that a burst is written into warm memory.
+  * Large pieces may be borrowed instead of copied: they are written from where they are. Before that memory is used for
+    anything else, `own` copies what is still there (NET-2).
 
 It knows nothing of sockets: the owner gathers an `iovec`, writes it, and consumes what was written.
 """
 
+from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -20,6 +24,7 @@ cdef Py_ssize_t CAPACITY[KINDS]
 cdef Block* pool[KINDS]
 cdef int pooled[KINDS]
 cdef int POOL_LIMIT = limits.OUTBOX_BLOCKS_KEPT
+cdef Py_ssize_t BORROW_BEHIND = limits.BORROW_BEHIND_SIZE
 cdef int kind_index
 for kind_index in range(KINDS):
     CAPACITY[kind_index] = limits.OUTBOX_BLOCK_FIRST << (2 * kind_index)
@@ -38,7 +43,9 @@ cdef Block* take_block(int kind) except NULL:
         if block == NULL:
             raise MemoryError
         block.kind = kind
-        block.capacity = CAPACITY[kind]
+    block.capacity = CAPACITY[kind]
+    block.lent = NULL
+    block.lent_size = 0
     block.next = NULL
     block.start = 0
     block.end = 0
@@ -89,14 +96,9 @@ cdef class Outbox:
         cdef Py_ssize_t room
         while size > 0:
             if self.tail == NULL or self.tail.end == self.tail.capacity:
-                block = take_block(self.next_kind)
+                self.add_block(self.next_kind)
                 if self.next_kind < KINDS - 1:
                     self.next_kind += 1
-                if self.tail == NULL:
-                    self.head = block
-                else:
-                    self.tail.next = block
-                self.tail = block
             block = self.tail
             room = min(size, block.capacity - block.end)
             memcpy(bytes_of(block) + block.end, data, room)
@@ -104,6 +106,65 @@ cdef class Outbox:
             self.size += room
             data += room
             size -= room
+        return 0
+
+    cdef Block* add_block(self, int kind) except NULL:
+        cdef Block* block = take_block(kind)
+        if self.tail == NULL:
+            self.head = block
+        else:
+            self.tail.next = block
+        self.tail = block
+        return block
+
+    cdef bint borrow(self, const char* prefix, Py_ssize_t prefix_size, const char* data, Py_ssize_t size) except -1:
+        """Append a copy of `prefix` and, without copying it, `data`. False: it has to be copied; nothing was done.
+
+        What waits already shows that the socket is slow: then `data` would have to be copied after all.
+        """
+        cdef Block* block = self.tail
+        if prefix_size > CAPACITY[0] or (self.size > BORROW_BEHIND and not self.borrowing):
+            return False
+        if block == NULL or block.capacity - block.end < prefix_size:
+            block = self.add_block(0)
+        memcpy(bytes_of(block) + block.end, prefix, prefix_size)
+        block.end += prefix_size
+        # Nothing more fits between the two.
+        block.capacity = block.end
+        block.lent = data
+        block.lent_size = size
+        self.size += prefix_size + size
+        self.borrowing = True
+        return True
+
+    cdef int own(self) except -1:
+        """Copy what is still borrowed. Without the memory for that, nothing is left of all that waited."""
+        cdef Block* chain = self.head
+        cdef Block* block
+        cdef Py_ssize_t size = self.size
+        self.borrowing = False
+        if size == 0:
+            return 0
+        self.head = self.tail = NULL
+        self.size = 0
+        self.next_kind = 0
+        while self.next_kind < KINDS - 1 and CAPACITY[self.next_kind] < size:
+            self.next_kind += 1
+        try:
+            block = chain
+            while block != NULL:
+                self.append(bytes_of(block) + block.start, block.end - block.start)
+                if block.lent_size:
+                    self.append(block.lent, block.lent_size)
+                block = block.next
+        except MemoryError:
+            self.clear()
+            raise
+        finally:
+            while chain != NULL:
+                block = chain
+                chain = block.next
+                give_block(block)
         return 0
 
     cdef int gather(self, iovec* vector, int most) noexcept:
@@ -114,6 +175,12 @@ cdef class Outbox:
             if block.end > block.start:
                 vector[count].iov_base = bytes_of(block) + block.start
                 vector[count].iov_len = block.end - block.start
+                count += 1
+            if block.lent_size:
+                if count == most:
+                    break
+                vector[count].iov_base = <void*>block.lent
+                vector[count].iov_len = block.lent_size
                 count += 1
             block = block.next
         return count
@@ -129,7 +196,12 @@ cdef class Outbox:
             step = min(size, block.end - block.start)
             block.start += step
             size -= step
-            if block.start == block.end:
+            if block.lent_size and block.start == block.end:
+                step = min(size, block.lent_size)
+                block.lent += step
+                block.lent_size -= step
+                size -= step
+            if block.start == block.end and block.lent_size == 0:
                 self.head = block.next
                 if self.head == NULL:
                     self.tail = NULL
@@ -164,9 +236,20 @@ cdef class Outbox:
             if block.end > block.start:
                 parts.append((bytes_of(block) + block.start)[:block.end - block.start])
                 size += block.end - block.start
+            if block.lent_size:
+                parts.append(block.lent[:block.lent_size])
+                size += block.lent_size
             block = block.next
         self.consume(size)
         return parts
+
+    def lend(self, bytes prefix, bytearray data) -> bool:
+        """For tests: `borrow`. `data` may be changed or go when `settle` has been called."""
+        return self.borrow(PyBytes_AS_STRING(prefix), len(prefix), PyByteArray_AS_STRING(data), len(data))
+
+    def settle(self) -> None:
+        """For tests: `own`."""
+        self.own()
 
     def take_some(self, Py_ssize_t most, int blocks) -> bytes:
         """For tests: the first `most` bytes out of `blocks` (at most 8) blocks, as a socket would take them."""

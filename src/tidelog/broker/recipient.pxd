@@ -12,9 +12,15 @@ cdef class FlushQueue:
 
     cdef list waiting
     cdef public object wake          # called when the first one comes
+    # Memory that may be borrowed until `settle`, and who has borrowed some.
+    cdef const char* lent
+    cdef const char* lent_end
+    cdef list borrowers
 
     cdef int add(self, Recipient recipient) except -1
     cpdef list take(self)
+    cdef bint lend(self, const char* data, Py_ssize_t size)
+    cdef int settle(self) except -1
 
 
 cdef class Recipient(Subscriber):
@@ -38,6 +44,7 @@ cdef class Recipient(Subscriber):
 
     cdef int send(self, const char* data, Py_ssize_t size) except -1
     cdef int mark(self) except -1
+    cdef int put(self, const char* prefix, Py_ssize_t prefix_size, Message* message) except -1
     cdef int crowded(self, Subscriber publisher) except -1
     cdef int deliver_without_header(self, Target* target, Message* message) except -1
     cdef int finish(self, Subscription subscription) except -1

@@ -1,7 +1,8 @@
 """The side of a connection to which messages are delivered.
 
-A delivery is two copies into the outbox: the prefix from the route and the tail from the receive buffer. No object is
-made and nothing is written to a socket here; the recipient joins the flush queue once, and is written once per tick.
+A delivery is two copies into the outbox: the prefix from the route and the tail from the receive buffer. A large tail is
+not copied but borrowed, if whoever received it lends the buffer until it has been written (`FlushQueue.lend`). No object
+is made and nothing is written to a socket here; the recipient joins the flush queue once, and is written once per tick.
 
 Rules it keeps: own messages only with `echo`; auto-unsubscribe counts exactly; headers are cut for clients that do
 not take them; who lets more than `max_pending` pile up is a slow consumer; a producer that fills an outbox faster than
@@ -13,11 +14,14 @@ from libc.stdio cimport snprintf
 from tidelog.base import limits
 
 cdef Py_ssize_t CONGESTED_SIZE = limits.CONGESTED_SIZE
+cdef Py_ssize_t BORROW = limits.BORROW_SIZE
 
 
 cdef class FlushQueue:
     def __init__(self) -> None:
         self.waiting = []
+        self.borrowers = []
+        self.lent = self.lent_end = NULL
 
     cdef int add(self, Recipient recipient) except -1:
         self.waiting.append(recipient)
@@ -33,6 +37,30 @@ cdef class FlushQueue:
         for recipient in taken:
             recipient.queued = False
         return taken
+
+    cdef bint lend(self, const char* data, Py_ssize_t size):
+        """Let outboxes borrow from `data` until `settle`. False: somebody else is lending."""
+        if self.lent != NULL:
+            return False
+        self.lent = data
+        self.lent_end = data + size
+        return True
+
+    cdef int settle(self) except -1:
+        """Nothing of what was lent is needed any more (NET-2)."""
+        cdef list borrowers
+        cdef Recipient recipient
+        self.lent = self.lent_end = NULL
+        if not self.borrowers:
+            return 0
+        borrowers, self.borrowers = self.borrowers, []
+        for recipient in borrowers:
+            try:
+                recipient.outbox.own()
+            except MemoryError:
+                # Something of what it was to get is gone.
+                recipient.owner.slow_consumer()
+        return 0
 
 
 cdef class Recipient(Subscriber):
@@ -85,12 +113,10 @@ cdef class Recipient(Subscriber):
                 return False
             last = subscription.delivered == subscription.max_msgs
         if not message.has_header:
-            self.outbox.append_pair(
-                target.prefix + 1, target.prefix_size - 1, message.tail, message.tail_size
-            )
+            self.put(target.prefix + 1, target.prefix_size - 1, message)
             self.out_bytes += message.body_size
         elif self.headers:
-            self.outbox.append_pair(target.prefix, target.prefix_size, message.tail, message.tail_size)
+            self.put(target.prefix, target.prefix_size, message)
             self.out_bytes += message.body_size
         else:
             self.deliver_without_header(target, message)
@@ -111,6 +137,19 @@ cdef class Recipient(Subscriber):
         if last:
             self.finish(subscription)
         return True
+
+    cdef inline int put(self, const char* prefix, Py_ssize_t prefix_size, Message* message) except -1:
+        cdef FlushQueue queue
+        if message.tail_size >= BORROW:
+            queue = self.queue
+            if queue.lent <= message.tail and message.tail + message.tail_size <= queue.lent_end:
+                if not self.outbox.borrowing:
+                    queue.borrowers.append(self)
+                if self.outbox.borrow(prefix, prefix_size, message.tail, message.tail_size):
+                    return 0
+                if not self.outbox.borrowing:
+                    queue.borrowers.pop()
+        return self.outbox.append_pair(prefix, prefix_size, message.tail, message.tail_size)
 
     cdef int deliver_without_header(self, Target* target, Message* message) except -1:
         """For a client that takes no headers: `MSG`, and only the payload."""

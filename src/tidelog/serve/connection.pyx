@@ -4,10 +4,10 @@ Plain TCP goes straight from `recv` into the parser and from the outbox into `wr
 between (`serve.filter`); with them the same steps go through objects instead of
 pointers. Which filter a connection gets, and when it is greeted, is decided in `serve.reception`.
 
-How reading works: one receive buffer serves all connections of a server, because a burst is parsed at once. What is
-left of an unfinished operation is kept by its connection (`carry`) and put in front of the next burst; when it is
-large, the rest is received straight behind it, into a buffer of its size as far as that is known. An idle connection
-owns no buffer.
+How reading works: one receive buffer serves all connections of a server, because a burst is parsed at once. Large
+messages are lent from it and leave from there, before the next burst comes (NET-2). What is left of an unfinished
+operation is kept by its connection (`carry`) and put in front of the next burst; when it is large, the rest is received
+straight behind it, into a buffer of its size as far as that is known. An idle connection owns no buffer.
 
 How writing works: whatever a tick has put into the outbox goes out in one call. What the socket does not take waits,
 and the socket is watched; a socket that takes nothing for `write_deadline` ends as a slow consumer.
@@ -26,7 +26,7 @@ from libc.string cimport memcpy, memmove
 
 from tidelog.base import limits
 from tidelog.broker.outbox cimport Outbox, iovec
-from tidelog.broker.recipient cimport Recipient
+from tidelog.broker.recipient cimport FlushQueue, Recipient
 from tidelog.broker.session cimport Session
 from tidelog.serve.filter import FilterError
 
@@ -50,6 +50,7 @@ cdef enum:
 
 cdef Py_ssize_t BURST = limits.READ_BURST_SIZE
 cdef Py_ssize_t IN_PLACE = limits.CARRY_IN_PLACE_SIZE
+cdef Py_ssize_t LEND_BURST = limits.LEND_BURST_SIZE
 cdef Py_ssize_t FILTER_SEND = limits.FILTER_SEND_SIZE
 cdef Py_ssize_t CONGESTED = limits.CONGESTED_SIZE
 cdef double PAUSE_S = limits.PRODUCER_PAUSE_NS / 1e9
@@ -185,11 +186,21 @@ cdef class Connection:
 
     cdef int pump(self, const char* data, Py_ssize_t size) except -1:
         """Let the session read; keep what it could not use yet. `data` is not `carry`."""
-        cdef Py_ssize_t used = self.session.feed(data, size)
-        if used < size and not self.ending and not self.closed:
-            self.keep(data + used, size - used, self.session.need)
-        elif self.carry_capacity:
-            self.drop_carry()
+        cdef FlushQueue queue = self.recipient.queue
+        cdef bint lending = size >= LEND_BURST and queue.lend(data, size)
+        cdef Py_ssize_t used
+        try:
+            used = self.session.feed(data, size)
+            if used < size and not self.ending and not self.closed:
+                self.keep(data + used, size - used, self.session.need)
+            elif self.carry_capacity:
+                self.drop_carry()
+            if lending and queue.borrowers:
+                # While it is still where it was received.
+                self.server.flush_all()
+        finally:
+            if lending:
+                queue.settle()
         if self.session.suspended:
             self.stop_reading()
         return 0
@@ -318,7 +329,7 @@ cdef class Connection:
         self.recipient.congested_by = None
         if self.held or self.closed or self.ending or other.closed:
             return 0
-        if self.session.broker.settings.limits.no_fast_producer_stall:
+        if other.outbox.size * 2 < CONGESTED or self.session.broker.settings.limits.no_fast_producer_stall:
             return 0
         self.held = True
         self.session.stalls += 1

@@ -1,6 +1,8 @@
 """The outbox: blocks and memory; that bytes leave as they came is shown in tests/property (NET-1)."""
 
-from tidelog.base.limits import OUTBOX_BLOCK_FIRST, OUTBOX_BLOCK_LAST
+import pytest
+
+from tidelog.base.limits import BORROW_BEHIND_SIZE, OUTBOX_BLOCK_FIRST, OUTBOX_BLOCK_LAST
 from tidelog.broker.outbox import Outbox
 
 
@@ -43,3 +45,32 @@ def test_a_part_of_a_block_may_be_written_and_more_added() -> None:
     outbox.write(b"def")
     assert outbox.size == 4
     assert outbox.take() == [b"cdef"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "borrows"), [(BORROW_BEHIND_SIZE, True), (BORROW_BEHIND_SIZE + 1, False)]
+)
+def test_nothing_is_borrowed_behind_what_a_slow_socket_has_left(waiting: int, borrows: bool) -> None:
+    outbox = Outbox()
+    outbox.write(b"x" * waiting)
+    assert outbox.lend(b"prefix ", bytearray(b"data")) is borrows
+    assert (outbox.size, outbox.borrowing) == (waiting + 11 * borrows, borrows)
+
+
+def test_a_prefix_that_fits_into_no_first_block_is_not_borrowed_with() -> None:
+    outbox = Outbox()
+    assert outbox.lend(b"x" * OUTBOX_BLOCK_FIRST, bytearray(b"data"))
+    assert not outbox.lend(b"x" * (OUTBOX_BLOCK_FIRST + 1), bytearray(b"data"))
+    assert sizes(outbox) == [OUTBOX_BLOCK_FIRST, 4]
+
+
+def test_what_was_borrowed_is_written_from_where_it_is_and_otherwise_copied() -> None:
+    """NET-2."""
+    outbox = Outbox()
+    lent = bytearray(b"first")
+    assert outbox.lend(b"a ", lent)
+    lent[0:1] = b"F"
+    assert outbox.take_some(4, 2) == b"a Fi"
+    outbox.settle()
+    lent[:] = b"-----"
+    assert (outbox.take(), outbox.borrowing) == ([b"rst"], False)

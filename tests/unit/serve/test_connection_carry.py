@@ -40,7 +40,9 @@ class Loop:
 
 
 class Wire:
-    def __init__(self, house: House) -> None:
+    """A connection of `house`. Connections of one server share their `buffer`."""
+
+    def __init__(self, house: House, buffer: ReadBuffer | None = None) -> None:
         self.far, near = socket.socketpair()
         for end in (self.far, near):
             end.setblocking(False)
@@ -48,8 +50,10 @@ class Wire:
         self.gone: list[str] = []
         self.failed: list[str] = []
         self.house = house
+        self.buffer = buffer or ReadBuffer()
         server: Any = SimpleNamespace(
-            read_buffer=ReadBuffer(),
+            read_buffer=self.buffer,
+            flush_all=lambda: self.flush_all(),
             monotonic_ns=house.clock.monotonic_ns,
             peer_gone=lambda _, reason: self.gone.append(reason),
             connection_closed=lambda _: None,
@@ -61,10 +65,15 @@ class Wire:
         self.session = house.broker.open_session(self.connection, "h", 1)
         self.connection.attach(self.session)
 
-    def send(self, data: bytes) -> None:
+    def flush_all(self) -> None:
+        for recipient in self.house.broker.flushes.take():
+            if isinstance(recipient.connection, Connection):
+                recipient.connection.flush()
+
+    def send(self, data: bytes, piece: int = 50_000) -> None:
         """All of it, in pieces that are received one by one. What a read leaves, the next one finds."""
         while data:
-            data = data[self.far.send(data[:50_000]) :]
+            data = data[self.far.send(data[:piece]) :]
             for _ in range(2):
                 for callback in list(self.loop.readers.values()):
                     callback()
@@ -95,6 +104,7 @@ def test_a_control_line_of_any_allowed_size_comes_through(wire: Wire, size: int)
 def test_a_payload_of_any_allowed_size_comes_through(wire: Wire, size: int) -> None:
     wire.send(b'CONNECT {"verbose":false}\r\nSUB a 1\r\n')
     wire.session.recipient.outbox.take()
+    wire.flush_all = lambda: None  # type: ignore[method-assign]
     body = bytes(range(250)) * (size // 250)
     wire.send(b"PUB a %d\r\n%s\r\nPUB a 0\r\n\r\n" % (len(body), body))
     assert wire.gone == []
