@@ -78,7 +78,9 @@ class Wire:
         self.socket.sendall(b"".join(line + b"\r\n" for line in (*lines, b"PING")))
         answers = []
         while (answer := self.lines.readline()) not in (b"", b"PONG\r\n"):
-            answers.append(answer.rstrip())
+            # The server's own PING comes some seconds after the connection, whatever is asked meanwhile.
+            if answer != b"PING\r\n":
+                answers.append(answer.rstrip())
         return answers
 
 
