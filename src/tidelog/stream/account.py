@@ -13,11 +13,12 @@ from tidelog.disk.disk import Disk
 from tidelog.disk.memory import MemoryDisk
 from tidelog.log.log import Log
 from tidelog.stream import failure
+from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG
 from tidelog.stream.post import Post
 from tidelog.stream.storage import log_settings, policy_of
 from tidelog.stream.stream import Stream
-from tidelog.stream.stream_config import StreamConfig
+from tidelog.stream.stream_config import MEMORY, StreamConfig
 from tidelog.subject.interest import Interest
 from tidelog.subject.pattern import overlaps
 
@@ -44,12 +45,23 @@ class AccountStreams:
         self.engine = engine
         self.name = name
         self.interest = interest
+        self.memory = Budget(limits.max_memory_size, engine.memory)
+        self.file = Budget(limits.max_file_size, engine.file)
         self.limits = limits
         self.chance = engine.chance
         self.tick = engine.tick
         self.post = Post(interest, engine.chance)
         self.streams: dict[str, Stream] = {}
         self.paths: dict[str, str] = {}  # of those that are in files
+
+    def set_limits(self, limits: AccountLimits) -> None:
+        """Other limits hold from now on; what is there stays."""
+        self.limits = limits
+        self.memory.limit = limits.max_memory_size
+        self.file.limit = limits.max_file_size
+
+    def budget(self, storage: str) -> Budget:
+        return self.memory if storage == MEMORY else self.file
 
     # ---- finding ----
 
@@ -84,7 +96,7 @@ class AccountStreams:
         disk: Disk = self.engine.disk
         path = ""
         try:
-            if config.storage == "memory":
+            if config.storage == MEMORY:
                 disk, log_path = MemoryDisk(), LOG
             else:
                 path = self.engine.catalog.begin(self.name, config.name)
@@ -171,7 +183,7 @@ class AccountStreams:
             raise failure.MAXIMUM_STREAMS_LIMIT()
         if limits.max_bytes_required and config.max_bytes <= 0:
             raise failure.STREAM_MAX_BYTES_REQUIRED()
-        in_memory = config.storage == "memory"
+        in_memory = config.storage == MEMORY
         most = limits.memory_max_stream_bytes if in_memory else limits.store_max_stream_bytes
         if 0 < most < config.max_bytes:
             raise failure.STREAM_MAX_STREAM_BYTES_EXCEEDED()
@@ -186,11 +198,6 @@ class AccountStreams:
             if in_memory:
                 raise failure.MEMORY_RESOURCES_EXCEEDED()
             raise failure.STORAGE_RESOURCES_EXCEEDED()
-
-    def used_size(self, storage: str) -> int:
-        return sum(
-            stream.log.store.size for stream in self.streams.values() if stream.config.storage == storage
-        )
 
     def reserved_size(self, storage: str) -> int:
         return reserved(self.streams.values(), storage)

@@ -34,6 +34,7 @@ from tidelog.log.log import Log
 from tidelog.log.policy import STRICT, SyncPolicy
 from tidelog.log.recover import Findings, open_log
 from tidelog.stream.account import AccountLimits, AccountStreams
+from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG, Catalog, Meta
 from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
@@ -89,6 +90,8 @@ class Engine:
         self.settings = settings if settings is not None else EngineSettings()
         self.catalog = Catalog(disk)
         self.tick = Tick(clock)
+        self.memory = Budget(self.settings.max_memory_size)
+        self.file = Budget(self.settings.max_file_size)
         self.accounts: dict[str, AccountStreams] = {}
         self._due: list[tuple[int, int, Stream]] = []
         self._order = 0
@@ -172,7 +175,8 @@ class Engine:
         )
 
     def recover(self) -> Recovery:
-        """Open what is on the disk."""
+        """Open what is on the disk, which is ours alone from now on."""
+        self.disk.lock()
         recovery = Recovery()
         found: list[tuple[str, Meta, StreamConfig]] = []
         for path in list(self.catalog.directories()):
@@ -218,3 +222,5 @@ class Engine:
             stream.stop()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+        self.disk.unlock()

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from tidelog.log.log cimport Log
+from tidelog.stream.budget cimport Budget
 from tidelog.stream.dedupe cimport Dedupe
 from tidelog.stream.post cimport Post
 from tidelog.stream.publish cimport Fields
@@ -39,6 +40,8 @@ cdef class Stream(Subscriber):
     cdef readonly Tick tick
     cdef public int64_t due_ns           # when the engine looks at the log next; 0: never
     cdef Post post
+    cdef readonly Budget budget          # that its bytes count in
+    cdef int64_t counted                 # so many of them are counted
     cdef list subscriptions
     cdef bytes last_id                   # of the newest message; empty: it had none
     cdef bint ids_loaded                 # the ids of what is in the log are in `dedupe`
@@ -66,6 +69,7 @@ cdef class Stream(Subscriber):
     cdef uint64_t last_seq_for(self, const char* subject, Py_ssize_t size) noexcept
     cdef bint wanted(self, const char* subject, Py_ssize_t size) except -1
     cdef int answer(self, Draft* draft, bytes text) except -1
+    cdef int settle(self) except -1
     cdef int mark(self) except -1
     cdef int load_ids(self) except -1
     cpdef bint acked(self, consumer, uint64_t seq) except -1

@@ -30,7 +30,7 @@ from tidelog.base.instant import timestamp
 from tidelog.log.filter cimport Filter
 from tidelog.log.log import LimitReached
 from tidelog.log.read cimport Batch, Reader
-from tidelog.log.record cimport Head, body_of
+from tidelog.log.record cimport Head, body_of, encoded_size
 from tidelog.log.store cimport Store
 from tidelog.stream import failure
 from tidelog.stream.failure import ApiFailure
@@ -58,6 +58,7 @@ cdef class Stream(Subscriber):
         self.created_ns = created_ns
         self.tick = account.tick
         self.post = account.post
+        self.budget = account.budget(config.storage)
         self.consumers = {}
         self.subscriptions = []
         self.last_id = b""
@@ -67,6 +68,7 @@ cdef class Stream(Subscriber):
         log.on_commit = self.committed
         log.on_failure = self.failed
         self.take_config(config)
+        self.settle()
 
     # ---- life ----
 
@@ -127,6 +129,8 @@ cdef class Stream(Subscriber):
         """Take nothing more; what there is will be removed."""
         self.listen([])
         self.stopped = True
+        self.budget.add(-self.counted)
+        self.counted = 0
         self.log.on_commit = self.log.on_failure = None
         self.log.committer.fail(StorageError(f"the stream {self.name} was deleted"))
         self.log.close()
@@ -152,8 +156,9 @@ cdef class Stream(Subscriber):
         fields.status_size = 0
         if message.header_size:
             find_fields(message.body, message.header_size, &fields)
-        if fields.found or fields.status_size or self.special or message.body_size > self.max_message_size or (
-            message.header_size > HEADER_MOST
+        if (
+            fields.found or fields.status_size or self.special or message.body_size > self.max_message_size
+            or message.header_size > HEADER_MOST or self.budget.limited()
         ):
             self.consider(&draft, &fields)
         else:
@@ -161,6 +166,14 @@ cdef class Stream(Subscriber):
         if not self.touched:
             self.mark()
         return True
+
+    cdef int settle(self) except -1:
+        """Tell the budget by how much the log has grown or shrunk."""
+        cdef int64_t size = <int64_t>self.log.store.size
+        if size != self.counted:
+            self.budget.add(size - self.counted)
+            self.counted = size
+        return 0
 
     cdef int mark(self) except -1:
         """There is something to commit or to answer."""
@@ -321,6 +334,7 @@ cdef class Stream(Subscriber):
 
     cdef int check_rest(self, Draft* draft, Fields* fields) except -1:
         cdef bytes value
+        cdef Py_ssize_t size
         if has(fields, EXPECTED_LAST_MSG_ID) and value_of(fields, EXPECTED_LAST_MSG_ID) != self.last_id:
             raise failure.STREAM_WRONG_LAST_MSG_ID(id=self.last_id.decode("utf-8", "replace"))
         if has(fields, ROLLUP):
@@ -333,6 +347,13 @@ cdef class Stream(Subscriber):
             raise failure.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
         if draft.header_size > HEADER_MOST:
             raise failure.STREAM_HEADER_EXCEEDS_MAXIMUM()
+        if self.budget.limited():
+            self.settle()
+            size = encoded_size(draft.subject_size, draft.header_size, draft.payload_size, False)
+            if not self.budget.above.has_room(size):
+                raise failure.INSUFFICIENT_RESOURCES()
+            if not self.budget.has_room(size):
+                raise failure.ACCOUNT_RESOURCES_EXCEEDED()
         if has(fields, TTL):
             try:
                 draft.ttl_s = ttl_seconds(value_of(fields, TTL))
@@ -399,11 +420,13 @@ cdef class Stream(Subscriber):
         """Write what came, and answer what can be answered."""
         self.touched = False
         self.log.commit()
+        self.settle()
         self.flush()
 
     def pass_time(self) -> None:
         """Something may be due."""
         self.log.tick()
+        self.settle()
         self.flush()
 
     def committed(self) -> None:

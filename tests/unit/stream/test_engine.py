@@ -12,6 +12,7 @@ from tidelog.stream.account import AccountLimits
 from tidelog.stream.engine import EngineSettings
 from tidelog.stream.failure import ApiFailure
 from tidelog.stream.stream_config import StreamConfig
+from tidelog.subject.interest import Interest
 from unit.stream.shore import Shore, contents
 
 
@@ -229,6 +230,39 @@ def test_a_stream_may_have_to_say_how_much_it_takes() -> None:
     with pytest.raises(ApiFailure, match="exceeds account limit"):
         shore.stream("A", max_bytes=51)
     shore.stream("A", max_bytes=50)
+
+
+def test_what_is_stored_counts_for_the_account_and_the_server(shore: Shore) -> None:
+    other = shore.engine.open_account("OTHER", Interest())
+    shore.stream("A", storage="memory")
+    stream = shore.stream("B")
+    shore.publish(b"B.1", b"p" * 100)
+    shore.publish(b"B.2", b"p" * 100)
+    one = (32 + 3 + 100, 0)
+    assert (shore.account.file.used, shore.account.memory.used) == (2 * one[0], 0)
+    assert (shore.engine.file.used, other.file.used) == (2 * one[0], 0)
+    stream.delete(1)
+    shore.publish(b"A.1")
+    assert (shore.account.file.used, shore.account.memory.used) == (one[0], 35)
+    shore.restart()
+    assert (shore.account.file.used, shore.account.memory.used) == one
+    shore.account.delete("B")
+    assert shore.account.file.used == shore.engine.file.used == 0
+
+
+def test_more_than_the_account_or_the_server_may_have_is_refused() -> None:
+    shore = Shore(limits=AccountLimits(max_file_size=100), settings=EngineSettings(max_memory_size=100))
+    shore.stream("A")
+    shore.stream("M", storage="memory")
+    assert shore.publish(b"A.1", b"p" * 65)["seq"] == 1
+    assert shore.refused(b"A.1", b"") == (10002, "resource limits exceeded for account")
+    assert shore.publish(b"M.1", b"p" * 65)["seq"] == 1
+    assert shore.refused(b"M.1", b"") == (10023, "insufficient resources")
+    shore.account.find("A").delete(1)
+    assert shore.publish(b"A.1", b"p" * 65)["seq"] == 2
+    shore.account.set_limits(AccountLimits(max_file_size=200))
+    assert shore.publish(b"A.1", b"p" * 65)["seq"] == 3
+    assert shore.refused(b"A.1")[0] == 10002
 
 
 # ---- when it is synced ----

@@ -1,0 +1,13 @@
+"""Door to budgets: how many bytes may be stored, and how many are."""
+
+from libc.stdint cimport int64_t
+
+
+cdef class Budget:
+    cdef readonly int64_t used
+    cdef public int64_t limit        # -1: none
+    cdef readonly Budget above       # of which this is a part; None: of nothing
+
+    cdef bint limited(self) noexcept
+    cdef bint has_room(self, int64_t size) noexcept
+    cdef void add(self, int64_t size) noexcept
