@@ -1,8 +1,9 @@
 """A disk on which the process ends, by SIGKILL, at a named point: before, amid or after the n-th call of a kind.
 
-    disk = DeadlyDisk(RealDisk(root), Point("append", "seg", "amid"), 7, on_strike)
+    disk = DeadlyDisk(RealDisk(root), boot, Point("append", "seg", "amid"), 7, on_strike)
 
 A kind is an operation and what it is done to: `seg`, `idx.new`, `ceiling`, ... . Calls are counted over all threads.
+`boot` is what it says for the machine's: with another one, those who ask must take it that the power was lost.
 """
 
 import os
@@ -39,8 +40,16 @@ def die() -> None:
 
 
 class DeadlyDisk:
-    def __init__(self, disk: Disk, point: Point | None, at: int, on_strike: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        boot: int,
+        point: Point | None = None,
+        at: int = 0,
+        on_strike: Callable[[], None] = lambda: None,
+    ) -> None:
         self.disk = disk
+        self.boot = boot
         self.point = point
         self.at = at
         self.on_strike = on_strike
@@ -96,7 +105,7 @@ class DeadlyDisk:
         return self.disk.free_size()
 
     def boot_id(self) -> str:
-        return self.disk.boot_id()
+        return f"boot-{self.boot}"
 
 
 class DeadlyFile:

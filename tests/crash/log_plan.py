@@ -38,20 +38,25 @@ class Plan:
 
     seed: int
     logs: int
-    settings: LogSettings
+    limits: Limits
     batch_most: int
     skips: bool
 
     @classmethod
     def drawn(cls, seed: int, logs: int = 1) -> "Plan":
         chance = Chance(seed)
-        settings = LogSettings(
+        limits = LIMITS[chance.integer(len(LIMITS))]
+        return cls(seed, logs, limits, (4, 16, 60)[chance.integer(3)], chance.integer(3) == 0)
+
+    def settings(self, run: int) -> LogSettings:
+        """Each writer comes with its own, within the limits of the store."""
+        chance = Chance(self.seed * 1_000_003 + run)
+        return LogSettings(
             policy=POLICIES[chance.integer(len(POLICIES))],
-            limits=LIMITS[chance.integer(len(LIMITS))],
+            limits=self.limits,
             segment_size=1 << (11 + chance.integer(5)),
             window_size=1 << (9 + chance.integer(8)),
         )
-        return cls(seed, logs, settings, (4, 16, 60)[chance.integer(3)], chance.integer(3) == 0)
 
     def directory(self, number: int) -> str:
         return f"log-{number}"

@@ -14,7 +14,7 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 
-from crash.deadly_disk import Point
+from crash.deadly_disk import DeadlyDisk, Point
 from crash.log_ledger import LogLedger
 from crash.log_plan import Plan
 from crash.log_writer import Order, write
@@ -49,6 +49,7 @@ class StoreSupervisor:
         self.plan = plan
         self.figures = figures
         self.run = 0
+        self.boot = 1
         self.chance = Chance(plan.seed + 7)
         self.ledgers = [LogLedger(plan, plan.directory(number)) for number in range(plan.logs)]
         os.makedirs(self.root)
@@ -64,6 +65,7 @@ class StoreSupervisor:
             self.run,
             ticks=1 + chance.integer(80),
             seen=tuple(ledger.seen_seq for ledger in self.ledgers),
+            boot=self.boot,
             point=point,
             at=at,
         )
@@ -73,6 +75,8 @@ class StoreSupervisor:
         struck = self.take(lines, killed)
         if point is not None and struck:
             self.figures.points[point] += 1
+        # Whether anything was lost or not, sequences that may have been have to be left out.
+        self.boot += chance.integer(4) == 0
         self.check()
         return struck if point is not None else killed
 
@@ -163,9 +167,9 @@ class StoreSupervisor:
 
     def open_copy(self, were_closed: list[bool]) -> bool:
         """Compare, and close the logs or not; tells whether it did."""
-        disk = RealDisk(self.copy)
+        disk = DeadlyDisk(RealDisk(self.copy), self.boot)
         directories = [ledger.directory for ledger in self.ledgers]
-        opened = open_logs(disk, directories, self.plan.settings, SystemClock(), Inline())
+        opened = open_logs(disk, directories, self.plan.settings(self.run), SystemClock(), Inline())
         close = self.chance.integer(2) == 0
         for ledger, was_closed, (log, findings) in zip(self.ledgers, were_closed, opened, strict=True):
             assert findings.clean or not was_closed, f"a log that was closed was opened as if not: {findings}"

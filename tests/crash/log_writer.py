@@ -46,6 +46,7 @@ class Order:
     run: int
     ticks: int  # until it closes the logs and ends
     seen: tuple[int, ...]  # how far the reader of each log has come
+    boot: int
     point: Point | None = None
     at: int = 0
 
@@ -83,8 +84,8 @@ class Follower:
             subjects = self.subjects
             wanted = [
                 seq
-                for seq in range(self.last_seq + 1, end_seq + 1)
-                if seq in subjects and self.filter.accepts(subjects[seq])
+                for seq, subject in subjects.items()
+                if self.last_seq < seq <= end_seq and self.filter.accepts(subject)
             ]
             assert got == wanted, f"{self.filter.patterns} from {self.last_seq + 1}: {got}, not {wanted}"
             for message in batch:
@@ -214,12 +215,12 @@ class LogWriter:
         try:
             assert self.log.append(made.subject, made.payload, made.header, now_ns, expiry_ns) == seq
         except LimitReached:
-            assert self.plan.settings.limits.discard_new
+            assert self.plan.limits.discard_new
             assert self.log.store.last_seq == seq - 1
             self.delete(0)
             return False
         self.note(seq, made.subject, now_ns, expiry_ns)
-        most = self.plan.settings.limits.max_per_subject
+        most = self.plan.limits.max_per_subject
         if most:
             self.drop(self.by_subject[made.subject][:-most])
         return True
@@ -270,7 +271,7 @@ class LogWriter:
         while self.due and self.due[0][0] <= now_ns:
             going.append(heapq.heappop(self.due)[1])
         expired = [seq for seq in going if seq in self.subjects]
-        max_age_ns = self.plan.settings.limits.max_age_ns
+        max_age_ns = self.plan.limits.max_age_ns
         aged = (
             [seq for seq, ts_ns in self.times.items() if ts_ns <= now_ns - max_age_ns] if max_age_ns else []
         )
@@ -336,10 +337,10 @@ def write(order: Order, pipe: int) -> None:
 
     plan, chance = order.plan, Chance(order.plan.seed * 1_000_003 + order.run)
     worker, clock = Threads(2), TickClock()
-    disk = DeadlyDisk(RealDisk(order.root), order.point, order.at, lambda: tell(0, "struck"))
+    disk = DeadlyDisk(RealDisk(order.root), order.boot, order.point, order.at, lambda: tell(0, "struck"))
     directories = [plan.directory(number) for number in range(plan.logs)]
     tell(0, "up")
-    opened = open_logs(disk, directories, plan.settings, clock, worker)
+    opened = open_logs(disk, directories, plan.settings(order.run), clock, worker)
     writers = [
         LogWriter(number, log, order, chance, clock, worker, tell) for number, (log, _) in enumerate(opened)
     ]

@@ -5,7 +5,7 @@
 2. If there is a snapshot of exactly this, it is the index. Otherwise the delete, trim and skip records of all segments
    say what is not there, and then the rows of all sidecars are taken in, without that.
 3. Sequences that are neither in a segment nor explained are lost.
-4. After a power loss, a log whose acknowledgements do not wait for a sync goes on above its ceiling.
+4. After a power loss, a log whose acknowledgements did not wait for a sync goes on above its ceiling.
 
 Nothing on the disk makes this fail but what cannot be decided without a person: segments of another log, a version that
 is not known, a disk that does not answer. What was found is told in `Findings`.
@@ -37,7 +37,6 @@ from tidelog.log.header import (
 )
 from tidelog.log.keeper import Keeper
 from tidelog.log.log import Log
-from tidelog.log.policy import AckLevel
 from tidelog.log.record import RECORD_HEADER_SIZE, decode, find_salt
 from tidelog.log.segment import Segment
 from tidelog.log.settings import LogSettings
@@ -63,8 +62,17 @@ def open_log(
     disk: Disk, directory: str, settings: LogSettings, clock: Clock, worker: Worker
 ) -> tuple[Log, Findings]:
     """The log in `directory`, which is made if it is missing. From now on this process has the disk alone."""
-    findings = Findings()
     disk.lock()
+    log, findings = found_log(disk, directory, settings, clock, worker)
+    say_skipped(log)
+    return log, findings
+
+
+def found_log(
+    disk: Disk, directory: str, settings: LogSettings, clock: Clock, worker: Worker
+) -> tuple[Log, Findings]:
+    """What is in the directory as a log; nothing is given to the worker yet."""
+    findings = Findings()
     disk.make_directory(directory)
     names = disk.list(directory)
     for name in names:
@@ -87,13 +95,12 @@ def open_log(
     ceiling = Ceiling(disk, directory)
     log = Log(store, settings, clock, worker, expiries, ceiling, Keeper(disk, directory, worker, ceiling))
     log.committer.renamed(log.keeper.sync_names)
-    if settings.policy.ack is AckLevel.WRITTEN:
-        next_seq = ceiling.floor(store.last_seq)
-        if next_seq > store.last_seq + 1:
-            findings.notes.append(
-                f"the power was lost: sequences {store.last_seq + 1} to {next_seq - 1} are not used again"
-            )
-            log.skip_to(next_seq)
+    next_seq = ceiling.floor(store.last_seq)
+    if next_seq > store.last_seq + 1:
+        findings.notes.append(
+            f"the power was lost: sequences {store.last_seq + 1} to {next_seq - 1} are not used again"
+        )
+        log.skip_to(next_seq)
     return log, findings
 
 
@@ -108,9 +115,18 @@ def open_logs(
     """Several at once. Most of the work is done without the GIL."""
     disk.lock()
     with ThreadPoolExecutor(threads, "tidelog-open") as pool:
-        return list(
-            pool.map(lambda directory: open_log(disk, directory, settings, clock, worker), directories)
+        opened = list(
+            pool.map(lambda directory: found_log(disk, directory, settings, clock, worker), directories)
         )
+    for log, _ in opened:
+        say_skipped(log)
+    return opened
+
+
+def say_skipped(log: Log) -> None:
+    """Say in the log what a ceiling made it leave out, before there is one of this boot, which does not say it."""
+    if log.store.last_seq > log.committer.written_seq:
+        log.commit()
 
 
 def drop_unused(disk: Disk, directory: str, bases: list[int]) -> None:
