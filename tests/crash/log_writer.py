@@ -129,6 +129,7 @@ class LogWriter:
             Follower(Filter(), 1, seen, self.subjects),
             Follower(SOME, 7, seen, self.subjects),
         ]
+        self.moving = False
         self.cursors = CursorStore.open(log.disk, self.plan.directory(number), self.clock)
 
     def begin(self) -> None:
@@ -292,9 +293,11 @@ class LogWriter:
     def sync_cursors(self) -> None:
         job = self.cursors.sync_job()
         if job is not None:
+            self.moving = True
 
             def done(_: object, error: BaseException | None) -> None:
                 assert error is None, error
+                self.moving = False
                 self.cursors.synced(None)
                 self.cursors.commit()
                 self.sync_cursors()
@@ -316,8 +319,12 @@ class LogWriter:
         assert [message.seq for message in forward] == [seq for seq in self.subjects if seq <= committed_seq]
 
     def close(self) -> None:
+        while self.moving:
+            self.worker.deliver(None)
         self.cursors.close()
         self.log.close()
+
+    def tell_closed(self) -> None:
         assert self.log.failure is None, self.log.failure
         assert not self.log.keeper.troubles, list(self.log.keeper.troubles)
         self.tell("closed")
@@ -349,8 +356,13 @@ def write(order: Order, pipe: int) -> None:
         clock.look()
         for writer in writers:
             writer.tick()
-    while worker.deliver(5.0):
-        pass
+    if chance.integer(2):
+        # Otherwise logs are closed while work for them is under way.
+        while worker.deliver(None):
+            pass
     for writer in writers:
         writer.close()
     worker.stop()
+    worker.deliver()
+    for writer in writers:
+        writer.tell_closed()

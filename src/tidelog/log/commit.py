@@ -168,10 +168,10 @@ class Committer:
                 sync_names()
 
         def done(_: object, error: BaseException | None) -> None:
+            self._release()
             if not self.under_way:
                 return  # `finish` did it
             self.under_way = False
-            self._release()
             if error is not None:
                 self.fail(
                     StorageError(
@@ -199,7 +199,7 @@ class Committer:
         except DiskFailed as error:
             self.fail(StorageError(f"what was written could not be synced: {error}"))
             return False
-        self._release()
+        # What a job was given it still has.
         self._dirty, self._sync_names = {}, None
         self._fresh_since_ns = 0
         self._synced(self.written_seq, self.unsynced_size)

@@ -33,7 +33,7 @@ class Keeper:
         self.worker = worker
         self.ceiling = ceiling
         self.troubles: deque[str] = deque(maxlen=TROUBLES_KEPT)
-        self.sealing = 0
+        self.sealing: set[Segment] = set()
 
     def after_commit(self, log: Log) -> None:
         """Everything is written: see to segments that are complete, or of no use."""
@@ -54,7 +54,7 @@ class Keeper:
         disk, file = self.disk, segment.file_now()
         base_seq, size, salt = segment.base_seq, segment.side.size, log.store.log_salt
         path = index_path(self.directory, base_seq)
-        self.sealing += 1
+        self.sealing.add(segment)
 
         def job() -> BaseException | None:
             file.sync()
@@ -65,7 +65,6 @@ class Keeper:
             return None
 
         def done(trouble: BaseException | None, error: BaseException | None) -> None:
-            self.sealing -= 1
             if error is not None:
                 log.committer.fail(StorageError(f"a complete segment could not be synced: {error}"))
                 return
@@ -75,8 +74,11 @@ class Keeper:
 
         def sealed() -> None:
             # From now on its file may be closed.
+            self.sealing.discard(segment)
             segment.set_sealed()
-            if not log.closed:
+            if log.closed:
+                segment.close()
+            else:
                 self._remove_front(log)
 
         self.worker.submit(job, done)
@@ -111,4 +113,6 @@ class Keeper:
             self.trouble(error)
         finally:
             for segment in log.store.segments:
-                segment.close()
+                # One that is being sealed is closed when that is done.
+                if segment.is_open() and segment not in self.sealing:
+                    log.committer.synced_elsewhere(segment.file_now(), segment.close)

@@ -31,6 +31,24 @@ def test_no_file_is_closed_while_a_job_has_it(seed: int) -> None:
     assert len(log.store.segments) <= 2
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_log_may_be_closed_while_jobs_have_its_files(seed: int) -> None:
+    disk, worker, chance = SimDisk(), SimWorker(), Chance(seed)
+    settings = LogSettings(policy=SyncPolicy(messages=1), segment_size=512)
+    log, _ = open_log(disk, "log", settings, ManualClock(), worker)
+    for _ in range(10):
+        log.append(b"s", b"p" * 200)
+        log.commit()
+    assert len(worker) > 3
+    log.close()
+    while worker.step_random(chance):
+        pass
+    assert (log.failure, list(log.keeper.troubles)) == (None, [])
+    assert disk.open_files == []
+    again, findings = open_log(disk, "log", settings, ManualClock(), worker)
+    assert (findings.clean, again.state().messages) == (True, 10)
+
+
 def test_a_removed_segment_goes_after_its_index() -> None:
     """So that what is left by an end between them is a segment, and not an index that nobody removes any more."""
     disk, worker = SimDisk(), SimWorker()
