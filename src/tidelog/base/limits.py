@@ -197,3 +197,10 @@ SEGMENT_SIZE_LEAST = 256 * KIB
 
 # Logs that are opened side by side at the start: most of it runs without the GIL, and disks like some company.
 OPENING_THREADS = 4
+
+# Descriptions, names and metadata of streams and consumers: the peer's bounds.
+DESCRIPTION_SIZE = 4 * KIB
+ASSET_NAME_SIZE = 255
+METADATA_SIZE = 128 * KIB
+# The most replicas that a configuration may ask for, on whatever number of servers.
+STREAM_REPLICAS = 5

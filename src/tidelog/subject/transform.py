@@ -154,8 +154,10 @@ class _Compiler:
     def _position(self, token: bytes, arg: bytes) -> int:
         """The place in the subject of the wildcard that `arg` names."""
         index = _integer(token, arg)
-        if self._is_literal or index > len(self._stars):
+        if self._is_literal:
             raise _invalid("wildcard index out of range", token)
+        if index > len(self._stars):
+            raise _invalid("wildcard index out of range", b"%b: [%d]" % (token, index))
         self.used += 1
         # Below one it is the first token of all at the peer.
         return self._stars[index - 1] if index > 0 else 0

@@ -1,0 +1,1 @@
+"""What the real server and ours say to requests of the JetStream API."""
