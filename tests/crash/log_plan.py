@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidelog.base.chance import Chance
+from tidelog.log.key_ring import SECRET_SIZE, Key, KeyRing
 from tidelog.log.policy import BALANCED, STRICT, SyncPolicy
 from tidelog.log.read import Message
 from tidelog.log.settings import Limits, LogSettings
@@ -25,7 +26,10 @@ LIMITS = (
     Limits(max_messages=300, discard_new=True),
     Limits(max_per_subject=9),
     Limits(max_messages=900, max_age_ns=150 * NS_PER_MS),
+    Limits(max_per_subject=3),
 )
+# Every writer has both, and seals with the first.
+KEYS = (Key("one", b"1" * SECRET_SIZE), Key("two", b"2" * SECRET_SIZE))
 
 # What a record has besides subject, header and payload, and how much more if it expires: docs/formats/log.md.
 RECORD_SIZE = 32
@@ -56,6 +60,9 @@ class Plan:
             limits=self.limits,
             segment_size=1 << (11 + chance.integer(5)),
             window_size=1 << (9 + chance.integer(8)),
+            keys=KeyRing(KEYS if chance.integer(2) else KEYS[::-1]),
+            compression="none" if chance.integer(2) else "zstd",
+            encrypt=chance.integer(4) == 0,
         )
 
     def directory(self, number: int) -> str:

@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 
 from crash.deadly_disk import DeadlyDisk, Point
 from crash.log_ledger import LogLedger
-from crash.log_plan import Plan
+from crash.log_plan import KEYS, Plan
 from crash.log_writer import Order, write
 from tidelog.base.chance import Chance
 from tidelog.base.clock import SystemClock
 from tidelog.base.work import Inline
 from tidelog.disk.real import RealDisk
 from tidelog.log.fsck import Severity, check_log
+from tidelog.log.key_ring import KeyRing
 from tidelog.log.recover import open_logs
 
 # A writer that is neither killed nor done by then hangs.
@@ -158,7 +159,7 @@ class StoreSupervisor:
         """Nothing is lost; and after it was opened, nothing is left to mend."""
         disk = RealDisk(self.copy, read_only=True)
         for directory in [ledger.directory for ledger in self.ledgers if disk.exists(ledger.directory)]:
-            report = check_log(disk, directory)
+            report = check_log(disk, directory, KeyRing(KEYS))
             bad = [finding for finding in report.findings if finding.severity > worst]
             assert not bad, f"{directory}: {bad}"
             for finding in report.findings:

@@ -34,6 +34,7 @@ from tidelog.log.recover import open_logs
 # Of numbers on one line, so that a line is written to a pipe as a whole or not at all.
 NUMBERS_PER_LINE = 200
 NS = 1_000_000_000
+LEAP_NS = 6 * NS
 SOME = Filter(b"s.3.*", b"s.7.1")
 
 
@@ -52,16 +53,26 @@ class Order:
 
 
 class TickClock(SystemClock):
-    """The real one, looked at once in a tick: so it is known before what a tick deletes for its age."""
+    """The real one, looked at once in a tick: so it is known before what a tick deletes for its age.
 
-    def __init__(self) -> None:
+    Monotonic time leaps now and then, or what waits for some seconds would never come in the life of a writer.
+    """
+
+    def __init__(self, chance: Chance) -> None:
+        self.chance = chance
         self.ns = super().now_ns()
+        self.leapt_ns = 0
 
     def look(self) -> None:
         self.ns = super().now_ns()
+        if self.chance.integer(10) == 0:
+            self.leapt_ns += LEAP_NS
 
     def now_ns(self) -> int:
         return self.ns
+
+    def monotonic_ns(self) -> int:
+        return super().monotonic_ns() + self.leapt_ns
 
 
 @dataclass
@@ -343,7 +354,7 @@ def write(order: Order, pipe: int) -> None:
         os.write(pipe, " ".join(map(str, (number, kind, *numbers))).encode() + b"\n")
 
     plan, chance = order.plan, Chance(order.plan.seed * 1_000_003 + order.run)
-    worker, clock = Threads(2), TickClock()
+    worker, clock = Threads(2), TickClock(chance)
     disk = DeadlyDisk(RealDisk(order.root), order.boot, order.point, order.at, lambda: tell(0, "struck"))
     directories = [plan.directory(number) for number in range(plan.logs)]
     tell(0, "up")
