@@ -1,5 +1,6 @@
 """`tidelog context`: the contexts that the `nats` command keeps, too."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,9 @@ from tidelog.cli.target import connection_options, given_flags
 from tidelog.client.context import Context, ContextStore
 
 SECRETS = ("password", "token", "user_jwt")
+MASK = "********"
+# What stands in front of a host in a URL: a user and a password, or a token.
+IDENTITY = re.compile(r"(?:([^/,:@\s]*):)?[^/,@\s]+@")
 
 
 @click.group()
@@ -139,7 +143,10 @@ def _document(known: Context) -> dict[str, Any]:
     document = {"name": known.name, **known.document()}
     for key in SECRETS:
         if document.get(key):
-            document[key] = "********"
+            document[key] = MASK
+    document["url"] = IDENTITY.sub(
+        lambda found: f"{found[1]}:{MASK}@" if found[1] else f"{MASK}@", document["url"]
+    )
     return document
 
 

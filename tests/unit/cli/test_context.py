@@ -34,6 +34,25 @@ def test_add_takes_the_connection_flags(read: Any, tmp_path: Path) -> None:
     assert json.loads(Path(shown["path"]).read_text())["password"] == "hush"
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("nats://a:hush@h:4222", "nats://a:********@h:4222"),
+        ("nats://hush@h,tls://a:hush@i", "nats://********@h,tls://a:********@i"),
+        ("a:hush@h", "a:********@h"),
+        ("wss://h:443/path", "wss://h:443/path"),
+    ],
+)
+def test_a_url_is_shown_without_its_secrets(
+    read: Any, capsys: pytest.CaptureFixture[str], url: str, shown: str
+) -> None:
+    assert run("add", "one", "-s", url) == 0
+    assert read("show", "one")["url"] == shown
+    assert read("ls")[0]["url"] == shown
+    assert (run("ls"), run("show", "one")) == (0, 0)
+    assert "hush" not in capsys.readouterr().out
+
+
 def test_add_changes_what_is_there_and_copies_by_context(read: Any) -> None:
     assert run("add", "one", "-s", "nats://a", "--user", "u", "--password", "p") == 0
     assert run("add", "one", "-s", "nats://b") == 0
