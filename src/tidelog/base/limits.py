@@ -204,3 +204,15 @@ ASSET_NAME_SIZE = 255
 METADATA_SIZE = 128 * KIB
 # The most replicas that a configuration may ask for, on whatever number of servers.
 STREAM_REPLICAS = 5
+
+# Of a sealed segment so much (per cent of its messages' bytes) is deleted before it is rewritten: each byte that is
+# written by that gives at least one back.
+COMPACT_DEAD_PERCENT = 50
+# And at least so many bytes: files take whole blocks of the disk.
+COMPACT_DEAD_SIZE = 4 * KIB
+# A segment that has become sparse is left alone for so long: where messages live for seconds, it is empty by then.
+COMPACT_REST_NS = 5_000_000_000
+# What compaction of one log reads and writes in a second, on average: a tenth of what a small disk can do.
+COMPACT_BYTES_PER_SECOND = 32 * MIB
+# How soon work in the background is tried again that the disk has refused.
+KEEPER_RETRY_NS = 10_000_000_000

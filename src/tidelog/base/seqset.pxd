@@ -28,6 +28,7 @@ cdef class SequenceSet:
     cpdef uint64_t next_absent(self, uint64_t seq) noexcept nogil
     cpdef uint64_t previous_absent(self, uint64_t seq) noexcept nogil
     cpdef uint64_t next_present(self, uint64_t seq) noexcept nogil
+    cpdef SequenceSet copy(self, uint64_t start_seq, uint64_t end_seq)
     cpdef void clear(self) noexcept nogil
     cpdef Py_ssize_t memory_size(self) noexcept nogil
 

@@ -19,7 +19,7 @@ It does not know why a sequence is in it.
 
 cimport cython
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memmove, memset
+from libc.string cimport memcpy, memmove, memset
 
 cdef extern from *:
     int __builtin_popcountll(unsigned long long) nogil
@@ -263,6 +263,26 @@ cdef class SequenceSet:
             return 0
         seq = self.items[i].key << SHIFT
         return seq if self.items[i].bits == NULL else seq + find_bit(self.items[i].bits, 0, 0)
+
+    cpdef SequenceSet copy(self, uint64_t start_seq, uint64_t end_seq):
+        """A set of its own with the members in [start_seq, end_seq), for somebody in another thread."""
+        cdef SequenceSet found = SequenceSet()
+        cdef uint64_t seq = self.next_present(start_seq), stop
+        cdef Py_ssize_t i, at
+        while seq and seq < end_seq:
+            i = self.locate(seq >> SHIFT)
+            stop = ((seq >> SHIFT) + 1) << SHIFT
+            if self.items[i].bits != NULL and start_seq <= stop - BITS and stop <= end_seq:
+                at = found.place(seq >> SHIFT)
+                if at < 0:
+                    no_memory()
+                memcpy(found.items[at].bits, self.items[i].bits, WORDS * 8)
+                found.changed(at, <int64_t>self.items[i].count)
+            else:
+                stop = min(self.next_absent(seq), end_seq)
+                found.add_range(seq, stop)
+            seq = self.next_present(stop)
+        return found
 
     cpdef void clear(self) noexcept nogil:
         cdef Py_ssize_t i

@@ -38,11 +38,12 @@ from tidelog.log.header import (
 from tidelog.log.index_check import judge_index
 from tidelog.log.key_ring import KeyRing
 from tidelog.log.packed import PackedFile
+from tidelog.log.plain import open_plain, read_plain
 from tidelog.log.record import checksum, decode, find_salt
 from tidelog.log.recover import Facts, Findings, mend, missing, take_fact, unexplained
 from tidelog.log.sidecar import refusal
 from tidelog.log.survey import Survey, survey
-from tidelog.log.walk import open_plain, read_plain, reason
+from tidelog.log.walk import reason
 
 _SEGMENT = re.compile(r"\d{20}\.seg")
 _INDEX = re.compile(r"\d{20}\.idx")
@@ -327,14 +328,13 @@ class _Check:
         index_name = index_path(self.directory, base_seq).rpartition("/")[2]
         index = self.read(index_name)
         try:
-            file, data = self.contents(path)
+            file, data, one.size = self.contents(path)
         except KeyUnavailable as error:
             self.sealed_segment(one, index, error)
             return
         except StorageError as error:
             self.unreadable(one, path, error)
             return
-        one.size = file.file.size if isinstance(file, PackedFile) else file.size
         if isinstance(file, PackedFile):
             described = file.description
             words = [word.name.lower() for word in (described.compression, described.cipher) if word]
@@ -346,11 +346,11 @@ class _Check:
         self.report.segments.append(one)
         self.plain_segment(one, data, index_name, index, next_seq)
 
-    def contents(self, path: str) -> tuple[File, bytes]:
-        """The file, closed, and the plain bytes."""
+    def contents(self, path: str) -> tuple[File, bytes, int]:
+        """The file, closed, the plain bytes, and the size of the file."""
         file = open_plain(self.disk, path, self.keys)
         try:
-            return file, read_plain(file)
+            return file, read_plain(file), file.file.size if isinstance(file, PackedFile) else file.size
         finally:
             file.close()
 
@@ -381,7 +381,7 @@ class _Check:
         found = survey(data, one.base_seq, self.salt, seq_most, expected_end)
         if found.damages and not last:
             # A message that is being erased is neither what it was nor what it will be.
-            _, again = self.contents(self.path(one.name))
+            _, again, _ = self.contents(self.path(one.name))
             if again != data:
                 self.report.in_use = True
                 data, found = again, survey(again, one.base_seq, self.salt, seq_most, len(again))

@@ -1,17 +1,20 @@
 """The files of a log: their names, and the header of a segment (docs/formats/log.md)."""
 
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 
-from tidelog.base.errors import StorageError
+from tidelog.base.errors import DiskFailed, StorageError
 from tidelog.base.record import Record
-from tidelog.disk.disk import Disk, File
+from tidelog.disk.disk import Disk
 from tidelog.log.record import checksum
 
 MAGIC = b"TIDESEG1"
 VERSION = 1
 HEADER_SIZE = 64
 PACKED = 1
+# Behind the name of a file that is being written.
+NEW = ".new"
 
 _BODY = struct.Struct("<HH16sQq16x")
 
@@ -45,12 +48,6 @@ def read_header(data: bytes, path: str) -> SegmentHeader:
     return SegmentHeader(log_id, base_seq, created_ns, flags)
 
 
-def open_file(disk: Disk, path: str, keys: object) -> File:
-    """A segment's file, whose positions are those of the plain records."""
-    del keys
-    return disk.open(path)
-
-
 def segment_path(directory: str, base_seq: int) -> str:
     return f"{directory}/{base_seq:020d}.seg"
 
@@ -59,14 +56,26 @@ def index_path(directory: str, base_seq: int) -> str:
     return f"{directory}/{base_seq:020d}.idx"
 
 
-def write_index(disk: Disk, path: str, data: bytes) -> None:
-    """Not synced: a bad one is made again."""
-    new = f"{path}.new"
+def write_new(disk: Disk, path: str, data: bytes, sync: bool) -> None:
+    """Beside `path`, to be renamed to it. If that fails nothing stays: a full disk is not fuller than before."""
+    new = f"{path}{NEW}"
     if disk.exists(new):
         disk.remove(new)
-    file = disk.create(new)
     try:
-        file.append([data])
-    finally:
-        file.close()
-    disk.rename(new, path)
+        file = disk.create(new)
+        try:
+            file.append([data])
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+    except DiskFailed:
+        with suppress(DiskFailed):
+            disk.remove(new)
+        raise
+
+
+def write_index(disk: Disk, path: str, data: bytes) -> None:
+    """Not synced: a bad one is made again."""
+    write_new(disk, path, data, sync=False)
+    disk.rename(f"{path}{NEW}", path)

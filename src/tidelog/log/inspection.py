@@ -19,10 +19,11 @@ from tidelog.log import ceiling, cursor, cursor_file, snapshot
 from tidelog.log.header import HEADER_SIZE, MAGIC, NotASegment, read_header
 from tidelog.log.key_ring import KeyRing
 from tidelog.log.packed import PackedFile
+from tidelog.log.plain import open_plain, read_plain
 from tidelog.log.record import find_salt
 from tidelog.log.sidecar import RowCursor, Sidecar, decode_ranges, refusal
 from tidelog.log.survey import survey
-from tidelog.log.walk import ERASED, KINDS, open_plain, read_plain, walk
+from tidelog.log.walk import ERASED, KINDS, walk
 
 INDEX_MAGIC = b"TIDEIDX1"
 _INDEX = struct.Struct("<8sIIQQQQQqqIIIIII")

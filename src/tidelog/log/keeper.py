@@ -1,21 +1,27 @@
-"""Keeps the files of a log in order, mostly elsewhere: seals complete segments and removes empty ones.
+"""Keeps the files of a log in order, mostly elsewhere: seals complete segments, removes and rewrites others.
 
 A segment is complete when the next one has begun and everything of it is written. It is then synced, whatever the
 policy, and surveyed for its index file, by the worker; until that is done its file stays open. A log without an index
 file is slower to open, and otherwise the same; so only a failed sync is a failure here, and all else is a trouble to
-be told.
+be told, and tried again.
+
+KEEP-3: files of segments go one after the other, the oldest first, each for certain before the next. So what is left is
+always the end of the log, also when the record that says what retention left was lost with the power, or could not be
+written as the disk is full.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tidelog.base.clock import Clock
 from tidelog.base.errors import DiskFailed, StorageError
-from tidelog.base.limits import TROUBLES_KEPT
+from tidelog.base.limits import KEEPER_RETRY_NS, TROUBLES_KEPT
 from tidelog.base.work import Worker
 from tidelog.disk.disk import Disk
+from tidelog.log.compact import Compactor
 from tidelog.log.header import index_path, write_index
 from tidelog.log.snapshot import write_snapshot
 from tidelog.log.survey import survey
@@ -26,35 +32,83 @@ if TYPE_CHECKING:
     from tidelog.log.segment import Segment
 
 
+@dataclass
+class KeeperFigures:
+    """For metrics: what was done in the background since the log was opened."""
+
+    sealed: int = 0
+    removed: int = 0  # segments in which nothing was left
+    compactions: int = 0
+    packed: int = 0  # segments that were compressed or encrypted
+    rewritten_size: int = 0  # bytes written by compaction and packing
+    reclaimed_size: int = 0  # bytes of files that are not needed any more, but for removed ones
+    troubles: int = 0
+
+
 class Keeper:
-    def __init__(self, disk: Disk, directory: str, worker: Worker, ceiling: Ceiling | None) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, worker: Worker, clock: Clock, ceiling: Ceiling | None
+    ) -> None:
         self.disk = disk
         self.directory = directory
         self.worker = worker
+        self.clock = clock
         self.ceiling = ceiling
+        self.figures = KeeperFigures()
         self.troubles: deque[str] = deque(maxlen=TROUBLES_KEPT)
         self.sealing: set[Segment] = set()
+        self.compactor = Compactor(disk, directory, worker, clock, self.figures, self.trouble, self._work)
+        self._doomed: deque[Segment] = deque()  # their files are to be removed
+        self._removing = False
+        self._retry_ns = 0
+
+    # ---- what the log calls ----
+
+    def opened(self, log: Log) -> None:
+        """The log is as it was found, or has other settings now."""
+        self.compactor.look_over(log)
 
     def after_commit(self, log: Log) -> None:
         """Everything is written: see to segments that are complete, or of no use."""
         for segment in log.store.take_rolled():
             self._seal(log, segment)
-        self._remove_front(log)
+        self._work(log)
 
     def tick(self, log: Log) -> None:
+        self._work(log)
+
+    def make_room(self, log: Log) -> None:
+        """The disk is full: what is of no use goes, without a word about it in the log."""
         self._remove_front(log)
+
+    def next_due_ns(self, log: Log) -> int | None:
+        """When `tick` has something to do, in monotonic time."""
+        dues = [
+            self.compactor.next_due_ns(log),
+            self._retry_ns if self._doomed and not self._removing else None,
+        ]
+        return min((due for due in dues if due is not None), default=None)
 
     def sync_names(self) -> None:
         self.disk.sync_directory(self.directory)
 
     def trouble(self, error: BaseException) -> None:
+        self.figures.troubles += 1
         self.troubles.append(str(error))
+
+    def _work(self, log: Log) -> None:
+        if not log.closed:
+            self._remove_front(log)
+            self.compactor.tick(log)
+
+    # ---- sealing ----
 
     def _seal(self, log: Log, segment: Segment) -> None:
         disk, file = self.disk, segment.file_now()
         base_seq, size, salt = segment.base_seq, segment.side.size, log.store.log_salt
         path = index_path(self.directory, base_seq)
         self.sealing.add(segment)
+        segment.busy = True
 
         def job() -> BaseException | None:
             file.sync()
@@ -75,33 +129,51 @@ class Keeper:
         def sealed() -> None:
             # From now on its file may be closed.
             self.sealing.discard(segment)
+            self.figures.sealed += 1
+            segment.busy = False
             segment.set_sealed()
             if log.closed:
                 segment.close()
             else:
-                self._remove_front(log)
+                self.compactor.sealed(log, segment)
+                self._work(log)
 
         self.worker.submit(job, done)
+
+    # ---- removing ----
 
     def _remove_front(self, log: Log) -> None:
         """Remove the files of segments in which nothing is left."""
         for segment in log.store.take_front():
             segment.close()
-            # The index first: whatever is left if this ends between them is a segment, which opening knows.
-            paths = [index_path(self.directory, segment.base_seq), segment.path]
-            self.worker.submit(self._removal(paths), self._removed)
+            self._doomed.append(segment)
+        if self._doomed and not self._removing and self.clock.monotonic_ns() >= self._retry_ns:
+            self._remove(log)
 
-    def _removal(self, paths: list[str]) -> Callable[[], None]:
+    def _remove(self, log: Log) -> None:
+        doomed = list(self._doomed)
+        removed: list[Segment] = []
+        self._removing = True
+
         def job() -> None:
-            for path in paths:
-                if self.disk.exists(path):
-                    self.disk.remove(path)
+            for segment in doomed:
+                for path in (index_path(self.directory, segment.base_seq), segment.path):
+                    if self.disk.exists(path):
+                        self.disk.remove(path)
+                self.disk.sync_directory(self.directory)
+                removed.append(segment)
 
-        return job
+        def done(_: object, error: BaseException | None) -> None:
+            self._removing = False
+            self.figures.removed += len(removed)
+            for _segment in removed:
+                self._doomed.popleft()
+            if error is not None:
+                self.trouble(error)
+                self._retry_ns = self.clock.monotonic_ns() + KEEPER_RETRY_NS
+            self._work(log)
 
-    def _removed(self, _: object, error: BaseException | None) -> None:
-        if error is not None:
-            self.trouble(error)
+        self.worker.submit(job, done)
 
     def close(self, log: Log) -> None:
         try:

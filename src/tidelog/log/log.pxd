@@ -39,4 +39,5 @@ cdef class Log:
     cdef int check_limits(
         self, const char* subject, Py_ssize_t subject_size, Py_ssize_t size
     ) except -1
+    cdef object refuse(self, error, str what)
     cdef int enforce_limits(self) except -1

@@ -39,6 +39,7 @@ from tidelog.base import limits
 from tidelog.base.errors import DiskFailed, StorageError
 from tidelog.log.tail cimport Run
 from tidelog.log.commit import Committer
+from tidelog.log.compact import check_keys
 from tidelog.log.filter cimport Filter
 from tidelog.log.index cimport Selection
 from tidelog.log.policy import AckLevel
@@ -106,13 +107,17 @@ cdef class Log:
             self.check_limits(
                 subject, subject_size, encoded_size(subject_size, header_size, payload_size, expiry_ns != 0)
             )
-        if self.store.last_seq >= self.ceiling_seq:
-            self.raise_ceiling()
         if ts_ns == 0:
             ts_ns = self.clock.now_ns()
-        self.store.append(
-            ts_ns, expiry_ns, subject, subject_size, header, header_size, payload, payload_size
-        )
+        try:
+            if self.store.last_seq >= self.ceiling_seq:
+                self.raise_ceiling()
+            self.store.append(
+                ts_ns, expiry_ns, subject, subject_size, header, header_size, payload, payload_size
+            )
+        except DiskFailed as error:
+            # There is no place for the next segment, or no word for what it may be given.
+            raise self.refuse(error, "another segment could not be begun") from error
         seq = self.store.last_seq
         if expiry_ns:
             self.expiries.add(expiry_ns, seq)
@@ -154,7 +159,7 @@ cdef class Log:
             if error.errno not in FULL:
                 self.committer.fail(StorageError(f"what was accepted could not be written: {error}"))
             else:
-                self.refusal = f"the disk is full ({error}); what was accepted waits, and new messages are taken when there is room again"
+                self.refuse(error, "")
             return
         self.refusal = None
         if size:
@@ -180,7 +185,7 @@ cdef class Log:
     def next_due_ns(self) -> int | None:
         """When `tick` has something to do, in monotonic time; None: nothing is waiting."""
         now_ns, monotonic_ns = self.clock.now_ns(), self.clock.monotonic_ns()
-        dues = [self.committer.next_due_ns()]
+        dues = [self.committer.next_due_ns(), self.keeper.next_due_ns(self)]
         if self.refusal is not None:
             dues.append(monotonic_ns + limits.FULL_DISK_RETRY_NS)
         walls = [self.expiries.next_due_ns()]
@@ -188,6 +193,14 @@ cdef class Log:
             walls.append(self.first_ts_ns() + self.settings.limits.max_age_ns)
         dues += [monotonic_ns + max(0, wall - now_ns) for wall in walls if wall is not None]
         return min((due for due in dues if due is not None), default=None)
+
+    cdef object refuse(self, error, str what):
+        """The disk has refused something that was not begun: a full one is tried again. Returns what to tell."""
+        if error.errno not in FULL:
+            return LogRefused(f"{what}: {error}")
+        self.refusal = f"the disk is full ({error}); what was accepted waits, and new messages are taken when there is room again"
+        self.keeper.make_room(self)
+        return LogRefused(self.refusal)
 
     def committed(self) -> None:
         """The committer has moved."""
@@ -480,11 +493,16 @@ cdef class Log:
 
     def configure(self, settings) -> None:
         """Go on with other settings."""
+        settings.check()
+        if settings.keys != self.settings.keys:
+            check_keys(self.store, settings.keys)
         if self.ceiling is not None and settings.policy.ack is AckLevel.WRITTEN:
             # What is written and not synced is known outside from now on.
             self.ceiling.raise_beyond(self.store.last_seq)
         self.settings = settings
         self.store.set_segment_size(settings.segment_size)
+        self.store.set_keys(settings.keys)
+        self.keeper.opened(self)
         self.take_limits()
         self.committer.set_policy(settings.policy)
         if self.bounded and self.failure is None:

@@ -43,7 +43,7 @@ from tidelog.log.packed_block import (
 )
 from tidelog.log.record import checksum
 
-__all__ = ["PackedFile", "is_packed", "pack"]
+__all__ = ["PackedFile", "describe", "is_packed", "pack"]
 
 CompressionName = Literal["none", "zstd"]
 CipherName = Literal["aes", "chacha"]
@@ -198,13 +198,8 @@ class PackedFile:
 
     def _describe(self) -> Description:
         header = self.file.read(0, SEGMENT_HEADER_SIZE)
-        front = decode_description(self.file.read(SEGMENT_HEADER_SIZE, DESCRIPTION_SIZE))
-        back = None
-        if self.file.size >= _SMALLEST:
-            back = decode_description(self.file.read(self.file.size - DESCRIPTION_SIZE, DESCRIPTION_SIZE))
-        description = front or back
-        if description is None:
-            raise StorageError("packed segment: both of its descriptions are damaged")
+        front, back = _descriptions(self.file)
+        description = describe(self.file)
         if with_flag(description.header, True) != header:
             self.damage.append("the header")
         if front is None:
@@ -256,3 +251,20 @@ class PackedFile:
         start_pos, end_pos = self.description.range_of(number)
         size_most = BLOCK_HEAD_SIZE + end_pos - start_pos + TAG_SIZE
         return pos >= _BLOCKS_POS and BLOCK_HEAD_SIZE <= size <= size_most and pos + size <= self.file.size
+
+
+def describe(file: File) -> Description:
+    """How the packed segment in `file` describes itself, by either of its ends."""
+    front, back = _descriptions(file)
+    description = front or back
+    if description is None:
+        raise StorageError("packed segment: both of its descriptions are damaged")
+    return description
+
+
+def _descriptions(file: File) -> tuple[Description | None, Description | None]:
+    front = decode_description(file.read(SEGMENT_HEADER_SIZE, DESCRIPTION_SIZE))
+    back = None
+    if file.size >= _SMALLEST:
+        back = decode_description(file.read(file.size - DESCRIPTION_SIZE, DESCRIPTION_SIZE))
+    return front, back

@@ -20,7 +20,7 @@ from tidelog.base.clock import Clock
 from tidelog.base.errors import StorageError
 from tidelog.base.seqset import SequenceSet
 from tidelog.base.work import Worker
-from tidelog.disk.disk import Disk
+from tidelog.disk.disk import Disk, File
 from tidelog.log import snapshot
 from tidelog.log.ceiling import Ceiling
 from tidelog.log.expiry import Expiries
@@ -29,7 +29,6 @@ from tidelog.log.header import (
     NotASegment,
     SegmentHeader,
     index_path,
-    open_file,
     read_header,
     segment_header,
     segment_path,
@@ -37,6 +36,10 @@ from tidelog.log.header import (
 )
 from tidelog.log.keeper import Keeper
 from tidelog.log.log import Log
+from tidelog.log.packed import PackedFile, describe
+from tidelog.log.packed_block import MAGIC as PACKED_MAGIC
+from tidelog.log.packed_block import with_flag
+from tidelog.log.plain import open_plain, read_plain, read_range
 from tidelog.log.record import RECORD_HEADER_SIZE, decode, find_salt
 from tidelog.log.segment import Segment
 from tidelog.log.settings import LogSettings
@@ -73,7 +76,8 @@ def found_log(
 ) -> tuple[Log, Findings]:
     """What is in the directory as a log; nothing is given to the worker yet."""
     findings = Findings()
-    disk.make_directory(directory)
+    settings.check()
+    make_directory(disk, directory)
     names = disk.list(directory)
     for name in names:
         if name.endswith(".new"):
@@ -90,10 +94,16 @@ def found_log(
     expiries = Expiries()
     if not store.segments:
         store.begin(1, clock.now_ns())
-    elif not use_snapshot(store, expiries, findings):
-        rebuild(store, expiries, findings)
+    else:
+        if not use_snapshot(store, expiries, findings):
+            rebuild(store, expiries, findings)
+        if store.segments[-1].sealed:
+            # The one behind it was begun, and its name is lost or was of no use.
+            store.begin(store.last_seq + 1, clock.now_ns())
     ceiling = Ceiling(disk, directory)
-    log = Log(store, settings, clock, worker, expiries, ceiling, Keeper(disk, directory, worker, ceiling))
+    keeper = Keeper(disk, directory, worker, clock, ceiling)
+    log = Log(store, settings, clock, worker, expiries, ceiling, keeper)
+    keeper.opened(log)
     log.committer.renamed(log.keeper.sync_names)
     next_seq = ceiling.floor(store.last_seq)
     if next_seq > store.last_seq + 1:
@@ -127,6 +137,16 @@ def say_skipped(log: Log) -> None:
     """Say in the log what a ceiling made it leave out, before there is one of this boot, which does not say it."""
     if log.store.last_seq > log.committer.written_seq:
         log.commit()
+
+
+def make_directory(disk: Disk, directory: str) -> None:
+    """With all above it, for certain: what is in it later is no better off than its name."""
+    if disk.exists(directory):
+        return
+    disk.make_directory(directory)
+    while directory:
+        directory = directory.rpartition("/")[0]
+        disk.sync_directory(directory)
 
 
 def drop_unused(disk: Disk, directory: str, bases: list[int]) -> None:
@@ -175,6 +195,12 @@ def mend(disk: Disk, path: str, base_seq: int, log_id: bytes | None, findings: F
     file = disk.open(path)
     try:
         data = file.read(0, file.size)
+        described = described_header(file)
+        if described is not None:
+            file.write(0, with_flag(described, True))
+            file.sync()
+            findings.notes.append(f"{path}: the header was damaged and has been written again")
+            return read_header(described, path).log_id
         if log_id is None:
             salt = find_salt(data, HEADER_SIZE)
             log_id = os.urandom(16) if salt is None else salt.to_bytes(4, "little") + os.urandom(12)
@@ -191,17 +217,29 @@ def mend(disk: Disk, path: str, base_seq: int, log_id: bytes | None, findings: F
     return log_id
 
 
+def described_header(file: File) -> bytes | None:
+    """That of the plain segment, as a packed one says it; None: it is not packed."""
+    if file.read(HEADER_SIZE, len(PACKED_MAGIC)) != PACKED_MAGIC:
+        return None
+    try:
+        return describe(file).header
+    except StorageError:
+        return None
+
+
 def take_segment(store: Store, base_seq: int, last: bool, findings: Findings) -> None:
     disk, path = store.disk, segment_path(store.path, base_seq)
-    file = open_file(disk, path, store.keys)
+    file = open_plain(disk, path, store.keys)
     size = file.size
+    # A packed segment is complete: nothing is torn in it, and nothing is put behind it.
+    open_end = last and not isinstance(file, PackedFile)
     side = read_sidecar(disk, index_path(store.path, base_seq), base_seq, size)
     if side is None:
-        found = survey(file.read(0, size), base_seq, store.log_salt, expected_end=0 if last else size)
+        found = survey(read_plain(file), base_seq, store.log_salt, expected_end=0 if open_end else size)
         findings.surveyed += 1
         for pos, damaged in found.damages:
             findings.notes.append(f"{path}: {damaged} bytes at {pos} are damaged")
-        if found.torn_size and last:
+        if found.torn_size and open_end:
             file.truncate(found.end)
             file.sync()
             findings.cut_size += found.torn_size
@@ -209,10 +247,10 @@ def take_segment(store: Store, base_seq: int, last: bool, findings: Findings) ->
                 f"{path}: a torn tail of {found.torn_size} bytes at {found.end} was cut off"
             )
         side = Sidecar.of(found)
-        if not last:
+        if not open_end:
             write_index(disk, index_path(store.path, base_seq), found.index_bytes())
-    segment = Segment(disk, path, base_seq, side, file, store.keys, not last)
-    if last:
+    segment = Segment(disk, path, base_seq, side, file, store.keys, not open_end)
+    if open_end:
         store.adopt(segment)
     else:
         store.take(segment)
@@ -305,9 +343,9 @@ def read_facts(store: Store) -> Facts:
     for segment in store.segments:
         file = segment.file_now()
         for pos in segment.side.controls:
-            size = int.from_bytes(file.read(pos + 4, 4), "little")
+            size = int.from_bytes(read_range(file, pos + 4, 4), "little")
             try:
-                record = decode(file.read(pos, max(size, RECORD_HEADER_SIZE)), 0, store.log_salt)
+                record = decode(read_range(file, pos, max(size, RECORD_HEADER_SIZE)), 0, store.log_salt)
             except ValueError:
                 continue  # damaged since its index was made; what it explained is told as lost
             take_fact(facts, record["kind"], record["seq"], record["payload"])
@@ -317,14 +355,19 @@ def read_facts(store: Store) -> Facts:
 
 
 def take_fact(facts: Facts, kind: int, seq: int, payload: bytes) -> None:
+    # A sequence that any record names was given out, though its message may be compacted away or damaged.
+    next_seq = seq + 1
     if kind == DELETE:
-        facts.deleted += decode_ranges(payload) or []
+        ranges = decode_ranges(payload) or []
+        facts.deleted += ranges
+        next_seq = max([next_seq, *(first + count for first, count, _ in ranges[-1:])])
     elif kind == TRIM:
+        next_seq = max(next_seq, int.from_bytes(payload, "little"))
         facts.first_seq = max(facts.first_seq, int.from_bytes(payload, "little"))
     elif kind == SKIP:
         next_seq = int.from_bytes(payload, "little")
         facts.skipped.append((seq + 1, next_seq))
-        facts.next_seq = max(facts.next_seq, next_seq)
+    facts.next_seq = max(facts.next_seq, next_seq)
 
 
 def missing(segments: list[tuple[int, int, list[tuple[int, int]]]], last_seq: int) -> SequenceSet:

@@ -14,10 +14,15 @@ cdef class Segment:
     cdef object keys                     # to read packed segments
     cdef object file                     # None: closed for now
     cdef readonly bint sealed            # complete, synced and indexed: its file may be closed and opened again
+    cdef readonly bint packed            # as far as is known: its file is compressed or encrypted
+    cdef public bint busy                # somebody changes its file: nobody else may, and it may not go
+    cdef public bint stuck               # it cannot be rewritten, so nobody tries until the log is opened again
+    cdef bint noted                      # the store has told that it is sparse
     cdef public uint64_t dead_count      # messages in it that are deleted
     cdef public uint64_t dead_size
 
     cdef object opened(self)
+    cpdef bint is_sparse(self)
     cdef uint64_t end_pos(self) except? 0
     cdef uint64_t sequence_before(self, uint64_t pos) noexcept
     cdef uint64_t sequence_from(self, uint64_t pos) noexcept

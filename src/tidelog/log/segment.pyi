@@ -1,4 +1,5 @@
 from tidelog.disk.disk import Disk, File
+from tidelog.log.key_ring import KeyRing
 from tidelog.log.sidecar import Sidecar
 
 class Segment:
@@ -7,6 +8,9 @@ class Segment:
     base_seq: int
     side: Sidecar
     sealed: bool
+    packed: bool
+    busy: bool
+    stuck: bool
     dead_count: int
     dead_size: int
     def __init__(
@@ -16,7 +20,7 @@ class Segment:
         base_seq: int,
         side: Sidecar,
         file: File | None,
-        keys: object,
+        keys: KeyRing | None,
         sealed: bool,
     ) -> None: ...
     def file_now(self) -> File: ...
@@ -24,4 +28,6 @@ class Segment:
     def close(self) -> None: ...
     def close_if_sealed(self) -> None: ...
     def set_sealed(self) -> None: ...
-    def replace(self, side: Sidecar) -> None: ...
+    def is_sparse(self) -> bool: ...
+    def set_keys(self, keys: KeyRing | None) -> None: ...
+    def replace(self, side: Sidecar, gone_count: int, gone_size: int, packed: bool) -> None: ...

@@ -4,9 +4,14 @@
 the plain records also where the file is packed.
 """
 
+from tidelog.base import limits
 from tidelog.log.tail cimport parse_run, pick_message
 from tidelog.log.outline cimport Sample
-from tidelog.log.header import open_file
+from tidelog.log.packed import PackedFile
+from tidelog.log.plain import open_plain, read_range
+
+cdef uint64_t DEAD_PERCENT = limits.COMPACT_DEAD_PERCENT
+cdef uint64_t DEAD_SIZE = limits.COMPACT_DEAD_SIZE
 
 
 cdef class Segment:
@@ -16,12 +21,14 @@ cdef class Segment:
         self.base_seq = base_seq
         self.side = side
         self.file = file
+        self.packed = isinstance(file, PackedFile)
         self.keys = keys
         self.sealed = sealed
 
     cdef object opened(self):
         if self.file is None:
-            self.file = open_file(self.disk, self.path, self.keys)
+            self.file = open_plain(self.disk, self.path, self.keys)
+            self.packed = isinstance(self.file, PackedFile)
         return self.file
 
     def file_now(self) -> object:
@@ -43,11 +50,26 @@ cdef class Segment:
     def set_sealed(self) -> None:
         self.sealed = True
 
-    def replace(self, Sidecar side not None) -> None:
-        """The file was rewritten, and has this index now."""
+    cpdef bint is_sparse(self):
+        """Whether it is complete, and so much in it is deleted that it should be rewritten."""
+        return (
+            self.sealed and self.dead_size >= DEAD_SIZE
+            and self.dead_size * 100 >= self.side.outline.message_bytes * DEAD_PERCENT
+        )
+
+    def set_keys(self, keys) -> None:
+        """From the next time on that the file is opened."""
+        self.close_if_sealed()
+        self.keys = keys
+
+    def replace(self, Sidecar side not None, uint64_t gone_count, uint64_t gone_size, bint packed) -> None:
+        """The file was rewritten, without so many dead messages, and has this index now."""
         self.close()
         self.side = side
-        self.dead_count = self.dead_size = 0
+        self.packed = packed
+        self.noted = False
+        self.dead_count -= gone_count
+        self.dead_size -= gone_size
 
     cdef Run read_one(self, uint64_t seq, uint32_t salt):
         """The message `seq` and no other; None: it is not found at once, and `read_around` looks more closely."""
@@ -62,7 +84,7 @@ cdef class Segment:
         if end_pos <= samples[first].pos:
             return None
         return pick_message(
-            self.opened().read(samples[first].pos, end_pos - samples[first].pos), samples[first].pos, salt, seq
+            read_range(self.opened(), samples[first].pos, end_pos - samples[first].pos), samples[first].pos, salt, seq
         )
 
     cdef Run read_around(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt):
@@ -93,7 +115,7 @@ cdef class Segment:
         if end_pos <= start_pos:
             return None
         return parse_run(
-            file.read(start_pos, end_pos - start_pos), start_pos, salt,
+            read_range(file, start_pos, end_pos - start_pos), start_pos, salt,
             self.base_seq + samples[first].seq_offset, self.side.outline.last_seq,
         )
 

@@ -1,9 +1,12 @@
 """What a log is opened with. All of it may change later; another segment size holds from the next segment on."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
+from tidelog.base.errors import ConfigError
 from tidelog.base.limits import MIB
 from tidelog.base.record import Record
+from tidelog.log.key_ring import KeyRing
 from tidelog.log.policy import STRICT, SyncPolicy
 
 
@@ -27,6 +30,17 @@ class LogSettings(Record):
     limits: Limits = field(default_factory=Limits)
     segment_size: int = 64 * MIB
     window_size: int = 4 * MIB  # of the tail that is kept in memory for those who follow
-    keys: object = None  # a KeyRing, to read and write encrypted segments
-    compression: str = "none"
+    keys: KeyRing | None = None  # to read and write encrypted segments
+    # How complete segments are kept. What is packed already stays as it is until it is compacted.
+    compression: Literal["none", "zstd"] = "none"
     encrypt: bool = False
+
+    @property
+    def packs(self) -> bool:
+        return self.encrypt or self.compression != "none"
+
+    def check(self) -> None:
+        if self.compression not in ("none", "zstd"):
+            raise ConfigError(f"compression {self.compression!r} is not known; use none or zstd")
+        if self.encrypt and self.keys is None:
+            raise ConfigError("segments are to be encrypted, and no keys are given")

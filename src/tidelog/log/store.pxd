@@ -40,6 +40,7 @@ cdef class Store:
     cdef Run recent                    # read from a file last, for look-ups that stay near
     cdef list gone                       # (seq, record size) deleted since the last commit
     cdef list rolled                     # complete segments that nobody has seen to yet
+    cdef list sparse                     # segments that have become so, and nobody has seen to it yet
     cdef bint trimmed                    # since the last commit
     cdef public object on_lost                  # called with (start_seq, end_seq) when damage is found
 
@@ -54,6 +55,8 @@ cdef class Store:
     cdef Py_ssize_t remove(self, uint64_t seq) except -1
     cdef int miss(self, Run run, uint64_t start_seq, uint64_t end_seq) except -1
     cdef int advance_first(self) except -1
+    cdef int note_sparse(self, Segment segment) except -1
+    cdef uint64_t end_of(self, Segment segment)
     cdef int put_control(self, int kind, bytes payload) except -1
     cdef int put_controls(self) except -1
     cdef uint64_t seq_at_time(self, int64_t ts_ns) except? 0

@@ -32,6 +32,7 @@ cdef Py_ssize_t READ_AHEAD = limits.READ_AHEAD_SIZE
 cdef uint64_t NEAR = limits.LOOK_UP_NEAR
 cdef uint64_t SKIP_MOST = limits.SKIP_WITHIN_SEGMENT
 cdef int FILES_OPEN = limits.SEGMENT_FILES_OPEN
+cdef uint64_t DEAD_PERCENT = limits.COMPACT_DEAD_PERCENT
 
 
 class RecordTooLarge(StorageError):
@@ -60,6 +61,7 @@ cdef class Store:
         self.first_seq = 1
         self.gone = []
         self.rolled = []
+        self.sparse = []
 
     # ---- writing ----
 
@@ -365,6 +367,7 @@ cdef class Store:
         segment = self.segment_of(seq)
         segment.dead_count += 1
         segment.dead_size += size
+        self.note_sparse(segment)
         self.count -= 1
         self.size -= size
         self.deleted.add(seq)
@@ -389,15 +392,77 @@ cdef class Store:
         return 0
 
     def take_front(self) -> list:
-        """Segments in which nothing is left, taken off the front; the caller removes their files.
+        """Segments in which nothing is left, taken off the front; the caller removes their files, the oldest first.
 
-        Only after a `write`: what is still to be written may be in them.
+        What is still to be written is in none of them. They need no record that says so: a log begins where its first
+        segment does.
         """
         cdef list gone = []
-        while len(self.segments) > 1 and self.bases[1] <= self.first_seq and self.segments[0].sealed:
+        cdef Segment segment
+        while len(self.segments) > 1 and self.bases[1] <= self.first_seq:
+            segment = self.segments[0]
+            if not segment.sealed or segment.busy:
+                break
             gone.append(self.segments.pop(0))
             self.bases.pop(0)
         return gone
+
+    # ---- for compaction ----
+
+    cdef int note_sparse(self, Segment segment) except -1:
+        if not segment.noted and segment.is_sparse():
+            segment.noted = True
+            self.sparse.append(segment)
+        return 0
+
+    def look_at(self, Segment segment not None) -> None:
+        """Note it as sparse, if it is."""
+        self.note_sparse(segment)
+
+    def take_sparse(self) -> list:
+        """Segments that have become sparse since this was asked."""
+        sparse, self.sparse = self.sparse, []
+        return sparse
+
+    def holds(self, Segment segment not None) -> bool:
+        return self.segment_of(segment.base_seq) is segment
+
+    def unsaid(self) -> bool:
+        """Whether something was deleted that the log does not say yet."""
+        return bool(self.gone) or self.trimmed
+
+    cdef uint64_t end_of(self, Segment segment):
+        """One behind the last sequence that belongs to a complete segment."""
+        return self.bases[bisect_right(self.bases, segment.base_seq)]
+
+    def stretch_of(self, Segment segment not None) -> tuple:
+        """The sequences that belong to a complete segment: first, and one behind the last."""
+        return segment.base_seq, self.end_of(segment)
+
+    def dead_in(self, Segment segment not None) -> SequenceSet:
+        """What in the stretch of a complete segment is deleted or trimmed, as a set of its own."""
+        cdef uint64_t end_seq = self.end_of(segment)
+        cdef SequenceSet dead = self.deleted.copy(max(segment.base_seq, self.first_seq), end_seq)
+        dead.add_range(segment.base_seq, min(self.first_seq, end_seq))
+        return dead
+
+    def worth_rewriting(self, Segment segment not None) -> bool:
+        """A sparse one; of the oldest what retention has left does not count, as it is about to leave the rest."""
+        if not segment.is_sparse():
+            return False
+        if segment.base_seq >= self.first_seq:
+            return True
+        interior = self.deleted.count_range(self.first_seq, self.end_of(segment))
+        return interior * 100 >= segment.side.outline.messages * DEAD_PERCENT
+
+    def sides_before(self, Segment segment not None) -> list:
+        """The sidecars of the segments in front of it, which are complete."""
+        return [one.side for one in self.segments[: bisect_right(self.bases, segment.base_seq) - 1]]
+
+    def set_keys(self, keys) -> None:
+        self.keys = keys
+        for segment in self.segments:
+            segment.set_keys(keys)
 
     def close_files(self) -> None:
         """Keep few files open: those that were opened first are closed."""
