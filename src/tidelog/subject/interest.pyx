@@ -265,7 +265,7 @@ cdef class Interest:
     cdef Route compile_family(self, bytes prefix, bint deep):
         """One route for all subjects that are `prefix` and one more token (`deep`: and more); None: they differ."""
         cdef list nodes = [self.root], below, plain = [], members
-        cdef list tokens = prefix[:-1].split(b".")
+        cdef list tokens = prefix[:len(prefix) - 1].split(b".")
         cdef dict groups = {}
         cdef Node node
         cdef Route route = Route()
