@@ -32,7 +32,9 @@ class LogLedger:
         self.moving: dict[int, set[tuple[int, int]]] = defaultdict(set)
         self.found: tuple[int, ...] = (1, 0, 0, 0)  # by the last check: first, last, messages, bytes
         self.acks = 0
+        self.work = (0, 0, 0)  # of the last writer: segments compacted, packed, removed
         self.closed = False
+        self.settled = False  # closed, and opening it should be quick
 
     # ---- what the writer tells ----
 
@@ -66,9 +68,12 @@ class LogLedger:
         cursor, seq, revision = numbers
         self.moved[cursor] = max(self.moved.get(cursor, (0, 0)), (revision, seq))
 
+    def hear_work(self, _: int, numbers: Told) -> None:
+        compacted, packed, removed = numbers
+        self.work = (compacted, packed, removed)
+
     def hear_closed(self, _: int, numbers: Told) -> None:
-        assert not numbers
-        self.closed = True
+        self.closed, self.settled = True, numbers == (1,)
 
     # ---- what is there ----
 

@@ -37,6 +37,9 @@ class Figures:
     checks: int = 0  # of logs
     acks: int = 0
     stores: int = 0
+    compacted: int = 0  # segments
+    packed: int = 0
+    removed: int = 0
     points: Counter[Point] = field(default_factory=Counter)
     repairs: Counter[str] = field(default_factory=Counter)  # what fsck would have mended, by kind of file
 
@@ -129,13 +132,18 @@ class StoreSupervisor:
         """Let the ledgers hear it. Tells whether the named point was reached."""
         struck = False
         for ledger in self.ledgers:
-            ledger.closed = False
+            ledger.closed = ledger.settled = False
+            ledger.work = (0, 0, 0)
         for line in lines:
             number, kind, *numbers = line.decode().split()
             if kind == "struck":
                 struck = True
             elif kind != "up":
                 self.ledgers[int(number)].hear(self.run, kind, tuple(map(int, numbers)))
+        for compacted, packed, removed in (ledger.work for ledger in self.ledgers):
+            self.figures.compacted += compacted
+            self.figures.packed += packed
+            self.figures.removed += removed
         assert killed or all(ledger.closed for ledger in self.ledgers)
         return struck
 
@@ -146,7 +154,7 @@ class StoreSupervisor:
         shutil.rmtree(self.copy, ignore_errors=True)
         shutil.copytree(self.root, self.copy)
         self.look(Severity.REPAIRABLE)
-        closed = self.open_copy([ledger.closed for ledger in self.ledgers])
+        closed = self.open_copy([ledger.settled for ledger in self.ledgers])
         self.look(Severity.NOTE)
         # What was closed, or left as it was, is the same again.
         self.open_copy([closed] * len(self.ledgers))

@@ -6,7 +6,8 @@ What it tells goes to a pipe, a line of `log kind numbers` each, written in one 
     ack A Z       from A to Z are acknowledged        seen S       a reader has come this far
     moving N S R  cursor N goes to S, by revision R   moved N S R  that is on the medium
     open F L M N  is open: first, last, messages, bytes
-    closed        is closed                           struck       the named point is reached: this is the end
+    work C P R    so many segments were compacted, packed and removed since it was open
+    closed N      is closed; 1: no work was left      struck       the named point is reached: this is the end
 
 It also compares the log, while it runs, with a plain dictionary; what differs ends it with an error that it tells.
 """
@@ -133,6 +134,7 @@ class LogWriter:
         self.due: list[tuple[int, int]] = []
         self.told: set[int] = set()
         self.dropped: list[int] = []
+        self.work = (0, 0, 0)
         self.acked_seq = log.store.last_seq
         self.begin()
         seen = order.seen[number]
@@ -213,6 +215,7 @@ class LogWriter:
             if chance.integer(follower.every) == 0:
                 follower.follow(self.log)
         self.tell("seen", self.followers[0].last_seq)
+        self.tell_work()
         if chance.integer(6) == 0:
             self.move_cursor()
         if chance.integer(30) == 0:
@@ -329,16 +332,23 @@ class LogWriter:
         committed_seq = self.log.horizon.committed_seq
         assert [message.seq for message in forward] == [seq for seq in self.subjects if seq <= committed_seq]
 
+    def tell_work(self) -> None:
+        figures = self.log.keeper.figures
+        work = (figures.compactions, figures.packed, figures.removed)
+        if work != self.work:
+            self.work = work
+            self.tell("work", *work)
+
     def close(self) -> None:
         while self.moving:
             self.worker.deliver(None)
         self.cursors.close()
         self.log.close()
 
-    def tell_closed(self) -> None:
+    def tell_closed(self, settled: int) -> None:
         assert self.log.failure is None, self.log.failure
         assert not self.log.keeper.troubles, list(self.log.keeper.troubles)
-        self.tell("closed")
+        self.tell("closed", settled)
 
 
 def batches(log: Log, backward: bool) -> Iterable[list[Message]]:
@@ -367,7 +377,8 @@ def write(order: Order, pipe: int) -> None:
         clock.look()
         for writer in writers:
             writer.tick()
-    if chance.integer(2):
+    settled = chance.integer(2)
+    if settled:
         # Otherwise logs are closed while work for them is under way.
         while worker.deliver(None):
             pass
@@ -376,4 +387,4 @@ def write(order: Order, pipe: int) -> None:
     worker.stop()
     worker.deliver()
     for writer in writers:
-        writer.tell_closed()
+        writer.tell_closed(settled)

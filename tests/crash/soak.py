@@ -25,11 +25,21 @@ from tidelog.base.chance import Chance
 CALLS = {
     "make_directory": (".",),
     "sync_directory": (".",),
-    "create": ("seg", "idx.new", "ceiling.new", "snapshot.new", "cursors.new"),
-    "append": ("seg", "idx.new", "ceiling.new", "snapshot.new", "cursors.new", "cursors"),
-    "sync": ("seg", "ceiling.new", "cursors.new", "cursors"),
-    "rename": ("idx", "ceiling", "snapshot", "cursors"),
-    "remove": ("seg", "idx", "ceiling", "snapshot", "idx.new", "ceiling.new", "snapshot.new", "cursors.new"),
+    "create": ("seg", "seg.new", "idx.new", "ceiling.new", "snapshot.new", "cursors.new"),
+    "append": ("seg", "seg.new", "idx.new", "ceiling.new", "snapshot.new", "cursors.new", "cursors"),
+    "sync": ("seg", "seg.new", "idx.new", "ceiling.new", "cursors.new", "cursors"),
+    "rename": ("seg", "idx", "ceiling", "snapshot", "cursors"),
+    "remove": (
+        "seg",
+        "idx",
+        "ceiling",
+        "snapshot",
+        "seg.new",
+        "idx.new",
+        "ceiling.new",
+        "snapshot.new",
+        "cursors.new",
+    ),
     "truncate": ("seg",),
 }
 POINTS = [
@@ -43,6 +53,7 @@ FREQUENT = {"seg", "idx", "idx.new"}
 # What is reached only after another kill, and which.
 LEADS = {
     ("truncate", "seg"): Point("append", "seg", "amid"),
+    ("remove", "seg.new"): Point("rename", "seg", "before"),
     ("remove", "idx.new"): Point("rename", "idx", "before"),
     ("remove", "ceiling.new"): Point("rename", "ceiling", "before"),
     ("remove", "snapshot.new"): Point("rename", "snapshot", "before"),
@@ -59,11 +70,12 @@ COPIES = "/dev/shm"
 
 @dataclass
 class Bounds:
-    rounds: int
+    kills: int  # and every point once
     end: float  # in monotonic time
 
     def over(self, figures: Figures) -> bool:
-        return figures.kills + figures.ends >= self.rounds or time.monotonic() >= self.end
+        enough = figures.kills >= self.kills and len(figures.points) == len(POINTS)
+        return enough or time.monotonic() >= self.end
 
 
 class Soak:
@@ -127,13 +139,13 @@ class Soak:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Kill writers of logs, and compare what they leave.")
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--rounds", type=int, default=1 << 60)
+    parser.add_argument("--kills", type=int, default=1 << 60, help="End after so many, and each point once.")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     root = tempfile.mkdtemp(prefix="tidelog-crash-")
     copies = tempfile.mkdtemp(prefix="tidelog-crash-", dir=COPIES if os.path.isdir(COPIES) else None)
     begun = time.monotonic()
-    soak = Soak(root, copies, options.seed, Bounds(options.rounds, begun + options.seconds))
+    soak = Soak(root, copies, options.seed, Bounds(options.kills, begun + options.seconds))
     print(f"crash soak: seed {options.seed}, in {root}, copies in {copies}", flush=True)
     try:
         soak.run()
@@ -156,6 +168,9 @@ def told(figures: Figures, seconds: float) -> dict[str, object]:
         "points": len(figures.points),
         "closed": figures.ends,
         "stores": figures.stores,
+        "compacted": figures.compacted,
+        "packed": figures.packed,
+        "removed": figures.removed,
         "logs_checked": figures.checks,
         "acks_checked": figures.acks,
         "repairable": dict(figures.repairs),

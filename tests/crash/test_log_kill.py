@@ -11,18 +11,18 @@ import pytest
 from crash.soak import POINTS
 
 TESTS = Path(__file__).parent.parent
-ROUNDS = 150
+KILLS = 100
 
 
 @pytest.mark.timeout(240)
 def test_nothing_acknowledged_is_lost_wherever_a_writer_is_killed() -> None:
     """In a process of its own, which has one thread, so that it can be forked from."""
-    argv = [sys.executable, "-m", "crash.soak", "--rounds", str(ROUNDS), "--seconds", "200", "--seed", "1"]
+    argv = [sys.executable, "-m", "crash.soak", "--kills", str(KILLS), "--seconds", "200", "--seed", "1"]
     done = subprocess.run(
         argv, env={**os.environ, "PYTHONPATH": str(TESTS)}, capture_output=True, text=True, timeout=230
     )
     assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])
     assert figures["points"] == len(POINTS)
-    assert figures["kills"] >= 100
+    assert figures["kills"] >= KILLS
     assert figures["acks_checked"] > 1000

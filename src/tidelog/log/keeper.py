@@ -175,6 +175,10 @@ class Keeper:
 
         self.worker.submit(job, done)
 
+    def closing(self) -> None:
+        """Begin nothing more that would only be dropped."""
+        self.compactor.halted = True
+
     def close(self, log: Log) -> None:
         try:
             if log.failure is None and log.refusal is None and log.committer.finish():

@@ -527,9 +527,13 @@ cdef class Log:
             self.max_per_subject = per_subject
 
     def close(self) -> None:
-        """Commit, sync, and leave a snapshot of the index, so that opening is quick."""
+        """Commit, sync, and leave a snapshot of the index, so that opening is quick.
+
+        Work that is under way meanwhile does no harm, but may make the snapshot useless: let it end before.
+        """
         if self.closed:
             return
+        self.keeper.closing()
         self.commit()
         self.closed = True
         self.keeper.close(self)
