@@ -22,7 +22,7 @@ from tidelog.base.chance import Chance
 from tidelog.base.clock import SystemClock
 from tidelog.base.work import Inline
 from tidelog.disk.real import RealDisk
-from tidelog.log.fsck import Severity, check_log
+from tidelog.log.fsck import Severity, check_log, repair_log
 from tidelog.log.key_ring import KeyRing
 from tidelog.log.recover import open_logs
 
@@ -154,6 +154,10 @@ class StoreSupervisor:
         shutil.rmtree(self.copy, ignore_errors=True)
         shutil.copytree(self.root, self.copy)
         self.look(Severity.REPAIRABLE)
+        if self.chance.integer(3) == 0:
+            # What opening would mend may be mended before; it makes no difference.
+            self.repair()
+            self.look(Severity.NOTE)
         closed = self.open_copy([ledger.settled for ledger in self.ledgers])
         self.look(Severity.NOTE)
         # What was closed, or left as it was, is the same again.
@@ -166,13 +170,22 @@ class StoreSupervisor:
     def look(self, worst: Severity) -> None:
         """Nothing is lost; and after it was opened, nothing is left to mend."""
         disk = RealDisk(self.copy, read_only=True)
-        for directory in [ledger.directory for ledger in self.ledgers if disk.exists(ledger.directory)]:
+        for directory in self.directories(disk):
             report = check_log(disk, directory, KeyRing(KEYS))
             bad = [finding for finding in report.findings if finding.severity > worst]
             assert not bad, f"{directory}: {bad}"
             for finding in report.findings:
                 if finding.severity is Severity.REPAIRABLE:
                     self.figures.repairs[finding.name[21:] or finding.name] += 1
+
+    def repair(self) -> None:
+        disk = RealDisk(self.copy)
+        for directory in self.directories(disk):
+            repair_log(disk, directory, SystemClock(), KeyRing(KEYS))
+
+    def directories(self, disk: RealDisk) -> list[str]:
+        """Of the logs that were begun."""
+        return [ledger.directory for ledger in self.ledgers if disk.exists(ledger.directory)]
 
     def open_copy(self, were_closed: list[bool]) -> bool:
         """Compare, and close the logs or not; tells whether it did."""
