@@ -27,7 +27,7 @@ from tidelog.log.key_ring import KeyRing
 from tidelog.log.recover import open_logs
 
 # A writer that is neither killed nor done by then hangs.
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @dataclass
@@ -67,7 +67,7 @@ class StoreSupervisor:
             self.root,
             self.plan,
             self.run,
-            ticks=1 + chance.integer(80),
+            ticks=1 + chance.integer(80 if self.plan.logs == 1 else 20),
             seen=tuple(ledger.seen_seq for ledger in self.ledgers),
             boot=self.boot,
             point=point,

@@ -59,7 +59,7 @@ LEADS = {
     ("remove", "snapshot.new"): Point("rename", "snapshot", "before"),
     ("remove", "cursors.new"): Point("rename", "cursors", "before"),
 }
-ROUNDS_PER_STORE = 12
+ROUNDS_PER_STORE = (6, 12, 40)
 TRIES_PER_POINT = 24
 # One store in so many has LOGS_MOST logs, which die together.
 MANY_LOGS_EVERY = 6
@@ -124,7 +124,7 @@ class Soak:
         """The store of the next round: the `same` as before, or a fresh one when it is time for that."""
         if self.store is None or (self.left <= 0 and not same):
             self.seed += 1
-            self.left = ROUNDS_PER_STORE
+            self.left = ROUNDS_PER_STORE[self.chance.integer(len(ROUNDS_PER_STORE))]
             root, copy = os.path.join(self.root, str(self.seed)), os.path.join(self.copies, str(self.seed))
             many = self.figures.stores % MANY_LOGS_EVERY == MANY_LOGS_EVERY - 1
             if self.store is not None:
