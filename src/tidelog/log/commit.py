@@ -231,15 +231,16 @@ class Committer:
         if self.failure is not None:
             return
         self.failure = failure
+        # Who is told may ask the log, so it knows first; likewise below.
+        self.on_failure(failure)
         waiting, self._waiting = self._waiting, deque()
         for _, callback in waiting:
             callback(failure)
-        self.on_failure(failure)
 
     def _advance(self, seq: int) -> None:
         if seq <= self.committed_seq or self.failure is not None:
             return
         self.committed_seq = seq
+        self.on_commit()
         while self._waiting and self._waiting[0][0] <= seq:
             self._waiting.popleft()[1](None)
-        self.on_commit()

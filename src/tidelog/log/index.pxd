@@ -36,5 +36,6 @@ cdef class Selection:
 
     cdef uint64_t next(self, uint64_t seq, uint64_t last_seq) except? 0
     cdef uint64_t previous(self, uint64_t seq, uint64_t first_seq) except? 0
+    cdef void release(self)
     cdef bint better_walk(self, uint64_t distance) noexcept nogil
     cdef int fill(self, uint64_t start_seq, uint64_t end_seq, bint forward) except -1

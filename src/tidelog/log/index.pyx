@@ -144,6 +144,9 @@ cdef class SubjectIndex:
         rows.found = <PyObject*>found
         rows.seq = 0
         self.each(filter, visit_row, &rows)
+        if filter.count > 1:
+            # Each pattern by itself goes through the tree in order.
+            found.sort()
         return found
 
     def memory_size(self) -> int:
@@ -390,6 +393,13 @@ cdef class Selection:
             else:
                 self.fill(first_seq, seq + 1, False)
         return 0
+
+    cdef void release(self):
+        """Let go of the window; the next look-up makes another."""
+        free(self.seqs)
+        self.seqs = NULL
+        self.room = self.count = 0
+        self.start_seq = self.end_seq = 0
 
     cdef bint better_walk(self, uint64_t distance) noexcept nogil:
         """Whether to look at so many messages is cheaper than to gather what matches."""

@@ -36,6 +36,7 @@ cdef class Log:
         const char* payload, Py_ssize_t payload_size, int64_t ts_ns, int64_t expiry_ns,
     ) except 0
     cdef uint64_t pass_over(self, const char* subject, Py_ssize_t subject_size) except 0
+    cdef int check_taken(self) except -1
     cdef int check_limits(
         self, const char* subject, Py_ssize_t subject_size, Py_ssize_t size
     ) except -1

@@ -70,7 +70,7 @@ class Log:
         self,
         filter: Filter | None = None,
         *,
-        start: str = ...,
+        start: str | None = None,
         start_seq: int | None = None,
         start_ts_ns: int | None = None,
         backward: bool = False,

@@ -101,8 +101,8 @@ cdef class Log:
     ) except 0:
         """Append a message of the time `ts_ns` (0: now). Returns its sequence."""
         cdef uint64_t seq
-        if self.refusal is not None:
-            raise LogRefused(str(self.refusal))
+        if self.refusal is not None or self.closed:
+            raise LogRefused(str(self.refusal or "the log is closed"))
         if self.bounded:
             self.check_limits(
                 subject, subject_size, encoded_size(subject_size, header_size, payload_size, expiry_ns != 0)
@@ -145,8 +145,8 @@ cdef class Log:
 
     def skip_to(self, uint64_t next_seq) -> None:
         """The next message gets at least this sequence."""
-        if self.refusal is not None:
-            raise LogRefused(str(self.refusal))
+        if self.refusal is not None or self.closed:
+            raise LogRefused(str(self.refusal or "the log is closed"))
         self.store.skip_to(next_seq)
 
     def commit(self) -> None:
@@ -248,11 +248,13 @@ cdef class Log:
         replaces = slot != NO_VALUE and store.index.lists.size(slot) >= self.max_per_subject
         if replaces and self.discard_new and self.discard_new_per_subject:
             raise LimitReached("per subject", "maximum messages per subject exceeded")
-        if not self.discard_new or replaces:
+        if not self.discard_new:
             return 0
-        if self.max_messages and store.count >= self.max_messages:
+        if self.max_messages and store.count >= self.max_messages and not replaces:
             raise LimitReached("messages", "maximum messages exceeded")
-        if self.max_size and store.size + size > self.max_size:
+        if self.max_size and store.size + size > self.max_size and not (
+            replaces and store.size + size <= self.max_size + store.size_of(store.index.lists.first(slot))
+        ):
             raise LimitReached("size", "maximum bytes exceeded")
         return 0
 
@@ -264,6 +266,8 @@ cdef class Log:
             if self.max_per_subject:
                 while store.index.lists.size(slot) > self.max_per_subject:
                     store.remove(store.index.lists.first(slot))
+            if self.discard_new:
+                return 0
             if self.max_messages:
                 while store.count > self.max_messages:
                     store.remove(store.first_seq)
@@ -279,8 +283,14 @@ cdef class Log:
         cdef Py_ssize_t left = PER_TICK
         now_ns = self.clock.now_ns()
         try:
-            for seq in self.expiries.take_due(now_ns, left):
-                self.store.remove(seq)
+            due = self.expiries.take_due(now_ns, left)
+            for at, seq in enumerate(due):
+                try:
+                    self.store.remove(seq)
+                except DiskFailed:
+                    for seq in due[at:]:
+                        self.expiries.add(now_ns, seq)
+                    raise
                 left -= 1
             oldest_ns = now_ns - self.settings.limits.max_age_ns
             if self.settings.limits.max_age_ns:
@@ -296,16 +306,14 @@ cdef class Log:
 
     def remove(self, uint64_t seq) -> bool:
         """Delete a message; tells whether there was one."""
-        if self.failure is not None:
-            raise LogRefused(str(self.failure))
+        self.check_taken()
         return self.store.remove(seq) > 0
 
     def purge(self, Filter filter=None, *, before_seq=None, int keep=0) -> int:
         """Delete what matches: all, those before a sequence, or all but the newest `keep`. Returns how many."""
         cdef uint64_t seq, end_seq = self.store.last_seq + 1 if before_seq is None else before_seq
         cdef uint64_t count = self.store.count
-        if self.failure is not None:
-            raise LogRefused(str(self.failure))
+        self.check_taken()
         filter = Filter() if filter is None else filter
         if keep:
             newest = self.seqs_back(filter, end_seq - 1, keep)
@@ -322,6 +330,14 @@ cdef class Log:
                 self.store.remove(seq)
                 seq += 1
         return count - self.store.count
+
+    cdef int check_taken(self) except -1:
+        """Refuse what would never be written. Deleting goes on while the disk is full."""
+        if self.failure is not None:
+            raise LogRefused(str(self.failure))
+        if self.closed:
+            raise LogRefused("the log is closed")
+        return 0
 
     def seqs_back(self, Filter filter not None, uint64_t seq, count: int) -> list:
         """Up to `count` matches, newest first, from `seq` down."""
@@ -410,8 +426,10 @@ cdef class Log:
 
     def count(self, Filter filter not None, uint64_t seq=1) -> int:
         """How many committed matches there are from `seq` on."""
-        beyond = self.store.index.count_from(filter, self.horizon.committed_seq + 1)
-        return self.store.index.count_from(filter, seq) - beyond
+        cdef uint64_t end_seq = self.horizon.committed_seq + 1
+        if seq >= end_seq:
+            return 0
+        return self.store.index.count_from(filter, seq) - self.store.index.count_from(filter, end_seq)
 
     def last_per_subject(self, Filter filter not None, last_seq=None) -> list:
         """The newest committed message of every subject that matches, oldest first."""
@@ -419,25 +437,29 @@ cdef class Log:
         return self.store.index.last_per_subject(filter, bound)
 
     def subjects(self, Filter filter not None) -> list:
-        """`(subject, count, first, last)` in the order of bytes."""
+        """`(subject, count, first, last)` in the order of bytes; as `state`, with what is not committed yet."""
         return self.store.index.subjects(filter)
 
     def seq_at_time(self, int64_t ts_ns) -> int:
-        """The oldest message that is not older than `ts_ns`; behind the last one, if all are."""
+        """The oldest message that is not older than `ts_ns`, committed or not; behind the last one, if all are."""
         return self.store.seq_at_time(ts_ns)
 
     def reader(
-        self, Filter filter=None, *, start=Start.FIRST, start_seq=None, start_ts_ns=None, bint backward=False,
+        self, Filter filter=None, *, start=None, start_seq=None, start_ts_ns=None, bint backward=False,
         stop_seq=None, stop_ts_ns=None, limit=None, bint strict=False,
     ) -> Reader:
-        """A cursor. Backwards it starts at the newest message unless told otherwise.
+        """A cursor: at a sequence, at a time, or at a `Start`, which is the oldest message, backwards the newest one.
 
-        A start beyond the newest message waits for it; `Start.NEW` means what is committed from now on.
+        A start beyond the newest message waits for it; `Start.NEW` means what is committed from now on. Stops are inclusive.
         """
         cdef uint64_t seq
+        if start not in (None, Start.FIRST, Start.LAST, Start.NEW):
+            raise ValueError(f"a reader starts at 'first', 'last' or 'new', not at {start!r}")
         if backward:
-            if start == Start.NEW:
-                raise ValueError("a reader that goes backwards sees nothing new; start at the last message")
+            if start in (Start.FIRST, Start.NEW):
+                raise ValueError("a reader that goes backwards starts at the last message, at a sequence or at a time")
+            if stop_ts_ns is not None and start_ts_ns is not None and stop_ts_ns > start_ts_ns:
+                raise ValueError("backwards, the time to stop at must not be behind the one to start at")
             seq = self.horizon.committed_seq
             if start_seq is not None:
                 seq = start_seq
@@ -458,7 +480,7 @@ cdef class Log:
             seq = self.store.first_seq
         return Reader(
             self.store, self.horizon, Filter() if filter is None else filter, start_seq=max(seq, 0 if backward else 1),
-            backward=backward, stop_seq=stop_seq or 0, stop_ts_ns=stop_ts_ns, limit=limit, strict=strict,
+            backward=backward, stop_seq=stop_seq, stop_ts_ns=stop_ts_ns, limit=limit, strict=strict,
         )
 
     # ---- the rest ----
@@ -500,7 +522,7 @@ cdef class Log:
             # What is written and not synced is known outside from now on.
             self.ceiling.raise_beyond(self.store.last_seq)
         self.settings = settings
-        self.store.set_segment_size(settings.segment_size)
+        self.store.set_sizes(settings.segment_size, settings.window_size)
         self.store.set_keys(settings.keys)
         self.keeper.opened(self)
         self.take_limits()

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from tidelog.log.tail cimport Run
 from tidelog.log.filter cimport Filter
-from tidelog.log.index cimport Selection
+from tidelog.log.index cimport Selection, SubjectIndex
 from tidelog.log.record cimport Head
 from tidelog.log.store cimport Store
 
@@ -14,7 +14,7 @@ cdef object message_of(Head* head)
 
 cdef class Horizon:
     cdef readonly uint64_t committed_seq    # readers see nothing beyond
-    cdef list armed                         # readers that want to hear of more
+    cdef dict armed                         # readers that want to hear of more, as keys, in their order
 
     cdef int move(self, uint64_t seq) except -1
 
@@ -43,11 +43,10 @@ cdef class Reader:
     cdef bint by_time
     cdef int64_t left                      # messages still to be read; -1: no bound
     cdef readonly uint64_t opened_seq      # what was committed when this was opened
-    cdef uint64_t opened_first             # the oldest message then
+    cdef uint64_t wanted_seq               # backwards: down to here it reads, if retention lets it
     cdef readonly bint ended
     cdef bint strict                       # trimmed is an error
     cdef object callback
-    cdef bint registered                   # in the horizon's list
     cdef Run run
     cdef Py_ssize_t at
 
@@ -57,4 +56,5 @@ cdef class Reader:
     cdef bint take(self, Batch batch, Head* head) except -1
     cdef bint pass_absent(self, Batch batch) except -1
     cdef bint pass_absent_backward(self, Batch batch) except -1
+    cdef uint64_t not_beyond_stop(self, uint64_t end_seq) noexcept
     cdef int tell_lost(self, Batch batch, uint64_t start_seq, uint64_t end_seq) except -1

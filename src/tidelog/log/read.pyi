@@ -11,6 +11,9 @@ class Message:
     header: bytes
     payload: bytes
     expiry_ns: int
+    def __init__(
+        self, seq: int, ts_ns: int, subject: bytes, header: bytes, payload: bytes, expiry_ns: int
+    ) -> None: ...
 
 class Horizon:
     committed_seq: int
@@ -42,7 +45,7 @@ class Reader:
         *,
         start_seq: int,
         backward: bool = False,
-        stop_seq: int = 0,
+        stop_seq: int | None = None,
         stop_ts_ns: int | None = None,
         limit: int | None = None,
         strict: bool = False,

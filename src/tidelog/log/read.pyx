@@ -11,7 +11,8 @@ Promises
   * READ-2: backwards, the same messages come in the opposite order, from a bound that is fixed when the reader is opened;
     what is appended later is not seen.
   * READ-3: nothing beyond the committed sequence is read.
-  * A reader that waits costs nothing: `arm` is a place in a list, and being woken says only that there may be more.
+  * READ-4: a reader that waits costs nothing: `arm` lets go of everything but a place among those who wait, `disarm`
+    gives that back, and being woken says only that there may be more.
 """
 
 from libc.stdlib cimport free, realloc
@@ -62,14 +63,14 @@ cdef class Horizon:
 
     def __init__(self, uint64_t committed_seq) -> None:
         self.committed_seq = committed_seq
-        self.armed = []
+        self.armed = {}
 
     cdef int move(self, uint64_t seq) except -1:
-        cdef list armed
+        cdef dict armed
         self.committed_seq = seq
         if self.armed:
             armed = self.armed
-            self.armed = []
+            self.armed = {}
             for reader in armed:
                 (<Reader>reader).wake()
         return 0
@@ -120,7 +121,7 @@ cdef class Batch:
 cdef class Reader:
     def __init__(
         self, Store store not None, Horizon horizon not None, Filter filter not None, *, uint64_t start_seq,
-        bint backward=False, uint64_t stop_seq=0, stop_ts_ns=None, limit=None, bint strict=False,
+        bint backward=False, stop_seq=None, stop_ts_ns=None, limit=None, bint strict=False,
     ) -> None:
         self.store = store
         self.horizon = horizon
@@ -128,9 +129,12 @@ cdef class Reader:
         self.selection = None if filter.everything else Selection(store.index, filter)
         self.backward = backward
         self.opened_seq = horizon.committed_seq
-        self.opened_first = store.first_seq
         self.next_seq = min(start_seq, self.opened_seq) if backward else start_seq
-        self.stop_seq = stop_seq if backward or stop_seq else <uint64_t>-1
+        if stop_seq is not None:
+            self.stop_seq = stop_seq
+        else:
+            self.stop_seq = 0 if backward else <uint64_t>-1
+        self.wanted_seq = store.first_seq if stop_seq is None else self.stop_seq or 1
         self.by_time = stop_ts_ns is not None
         self.stop_ts_ns = stop_ts_ns or 0
         self.left = -1 if limit is None else limit
@@ -154,28 +158,36 @@ cdef class Reader:
     def arm(self, callback) -> None:
         """Call back once, when more is committed. Whoever is behind should read instead."""
         self.callback = callback
-        if not self.registered:
-            self.registered = True
-            self.horizon.armed.append(self)
+        self.run = None
+        if self.selection is not None:
+            self.selection.release()
+        self.horizon.armed[self] = None
 
     def wake(self) -> None:
-        self.registered = False
         callback, self.callback = self.callback, None
         if callback is not None:
             callback()
 
     def disarm(self) -> None:
         self.callback = None
+        self.horizon.armed.pop(self, None)
 
     def pending(self) -> int:
         """How many messages are still to come, of those that are here now."""
-        cdef uint64_t behind
+        cdef SubjectIndex index = self.store.index
+        cdef uint64_t start_seq = self.next_seq, last_seq = min(self.horizon.committed_seq, self.stop_seq), count
+        if self.ended:
+            return 0
         if self.backward:
-            return self.store.index.count_from(self.filter, self.stop_seq) - self.store.index.count_from(
-                self.filter, self.next_seq + 1
-            )
-        behind = self.store.index.count_from(self.filter, self.horizon.committed_seq + 1)
-        return self.store.index.count_from(self.filter, self.next_seq) - behind
+            start_seq, last_seq = self.stop_seq, self.next_seq
+        if self.by_time and self.backward:
+            start_seq = max(start_seq, self.store.seq_at_time(self.stop_ts_ns))
+        elif self.by_time:
+            last_seq = min(last_seq, self.store.seq_at_time(self.stop_ts_ns + 1) - 1)
+        if start_seq > last_seq:
+            return 0
+        count = index.count_from(self.filter, start_seq) - index.count_from(self.filter, last_seq + 1)
+        return count if self.left < 0 else min(count, <uint64_t>self.left)
 
     # ---- forwards ----
 
@@ -218,7 +230,7 @@ cdef class Reader:
         cdef uint64_t seq = self.next_seq, end_seq
         cdef Store store = self.store
         if seq < store.first_seq:
-            fact = Trimmed(seq, store.first_seq)
+            fact = Trimmed(seq, self.not_beyond_stop(store.first_seq))
             if self.strict:
                 raise TrimmedError(fact)
             # In a log without messages nothing may ever have been there.
@@ -230,10 +242,14 @@ cdef class Reader:
             return True
         if store.lost.count and store.lost.contains(seq):
             end_seq = store.lost.next_absent(seq)
-            batch.facts.append(Lost(seq, end_seq))
+            batch.facts.append(Lost(seq, self.not_beyond_stop(end_seq)))
             self.next_seq = end_seq
             return True
         return False
+
+    cdef uint64_t not_beyond_stop(self, uint64_t end_seq) noexcept:
+        """Nothing is told of what was not asked for."""
+        return end_seq if end_seq <= self.stop_seq else self.stop_seq + 1
 
     cdef int tell_lost(self, Batch batch, uint64_t start_seq, uint64_t end_seq) except -1:
         """Report what was lost from `start_seq` to `end_seq` (not included)."""
@@ -293,6 +309,7 @@ cdef class Reader:
 
     cdef int read_backward(self, Batch batch, Py_ssize_t most, Py_ssize_t size) except -1:
         cdef uint64_t floor_seq, seq, found
+        cdef Py_ssize_t told
         cdef Head* head
         cdef bint walk = True
         while batch.count < most and batch.size < size and not self.ended:
@@ -307,7 +324,9 @@ cdef class Reader:
                 if not walk:
                     found = self.selection.previous(seq, floor_seq)
                     if found != seq:
+                        told = len(batch.facts)
                         self.tell_lost(batch, found + 1 if found else floor_seq, seq + 1)
+                        batch.facts[told:] = reversed(batch.facts[told:])
                         self.next_seq = found if found else floor_seq - 1
                         continue
             head = self.look(seq, READ_AHEAD if walk else ALONE)
@@ -323,8 +342,8 @@ cdef class Reader:
         floor_seq = max(self.stop_seq, self.store.first_seq)
         if not self.ended and (self.next_seq < floor_seq or self.next_seq == 0):
             self.ended = True
-            if max(self.stop_seq, self.opened_first) < self.store.first_seq and self.next_seq >= self.opened_first:
-                batch.facts.append(Trimmed(max(self.stop_seq, self.opened_first), min(self.next_seq + 1, self.store.first_seq)))
+            if self.wanted_seq < self.store.first_seq and self.next_seq >= self.wanted_seq:
+                batch.facts.append(Trimmed(self.wanted_seq, min(self.next_seq + 1, self.store.first_seq)))
         return 0
 
     cdef bint pass_absent_backward(self, Batch batch) except -1:
@@ -335,7 +354,7 @@ cdef class Reader:
             return True
         if store.lost.count and store.lost.contains(seq):
             before = store.lost.previous_absent(seq)
-            batch.facts.append(Lost(max(before + 1, store.first_seq), seq + 1))
+            batch.facts.append(Lost(max(before + 1, store.first_seq, self.stop_seq), seq + 1))
             self.next_seq = before
             return True
         return False

@@ -53,6 +53,8 @@ cdef class Store:
     cdef Run run_for(self, uint64_t seq, Py_ssize_t wanted, bint backward)
     cdef Run near(self, uint64_t seq, Py_ssize_t wanted)
     cdef Py_ssize_t remove(self, uint64_t seq) except -1
+    cdef uint64_t present_from(self, uint64_t seq) noexcept
+    cdef Py_ssize_t size_of(self, uint64_t seq) except -1
     cdef int miss(self, Run run, uint64_t start_seq, uint64_t end_seq) except -1
     cdef int advance_first(self) except -1
     cdef int note_sparse(self, Segment segment) except -1

@@ -179,8 +179,10 @@ cdef class Store:
         self.begin(self.last_seq + 1, self.last_ts_ns)
         self.rolled.append(complete)
 
-    def set_segment_size(self, Py_ssize_t size) -> None:
-        self.segment_size = size
+    def set_sizes(self, Py_ssize_t segment_size, Py_ssize_t window_size) -> None:
+        """From the next segment and the next write on."""
+        self.segment_size = segment_size
+        self.tail.window_size = window_size
 
     def has_rolled(self) -> bool:
         """Whether a segment was begun since `take_rolled`."""
@@ -233,7 +235,7 @@ cdef class Store:
             seq = segment.base_seq
             while seq < end_seq and seq <= segment.side.outline.last_seq:
                 run = segment.read_around(seq, READ_AHEAD, False, self.salt)
-                if run is None or run.count == 0 or run.last_seq() < seq:
+                if run is None:
                     break
                 for at in range(run.at_least(seq), run.count):
                     head = run.head(at)
@@ -241,7 +243,8 @@ cdef class Store:
                         total += head.size
                         segment.dead_count += 1
                         segment.dead_size += head.size
-                seq = run.last_seq() + 1
+                # Not behind the last message of the run: where a sequence has leapt, that is in this run again.
+                seq = segment.sequence_from(run.start_pos + run.size)
         return total
 
     # ---- finding ----
@@ -294,15 +297,24 @@ cdef class Store:
             or (self.deleted.count and self.deleted.contains(seq)) or (self.lost.count and self.lost.contains(seq))
         )
 
+    cdef uint64_t present_from(self, uint64_t seq) noexcept:
+        """The first message from `seq` on; behind `last_seq`, if there is none."""
+        seq = max(seq, self.first_seq)
+        while seq <= self.last_seq and self.absent(seq):
+            seq = max(self.deleted.next_absent(seq), self.lost.next_absent(seq))
+        return seq
+
     cdef int miss(self, Run run, uint64_t start_seq, uint64_t end_seq) except -1:
         """A run came damaged from its file: what should be in it and is not is lost."""
         cdef uint64_t seq
         cdef Py_ssize_t at
         cdef list missing = []
-        for seq in range(start_seq, end_seq):
+        seq = self.present_from(start_seq)
+        while seq < end_seq:
             at = run.at_least(seq)
-            if (at == run.count or run.head(at).seq != seq) and not self.absent(seq):
+            if at == run.count or run.head(at).seq != seq:
                 missing.append(seq)
+            seq = self.present_from(seq + 1)
         for seq in missing:
             self.index.forget(seq)
             self.lost.add(seq)
@@ -334,11 +346,14 @@ cdef class Store:
             if segment.side.outline.messages and segment.side.outline.last_ts_ns >= ts_ns:
                 sample = max(segment.side.sample_at_time(ts_ns), 0)
                 seq = segment.base_seq + segment.side.sample(sample).seq_offset
-                while seq <= segment.side.outline.last_seq:
+                while (seq := self.present_from(seq)) <= segment.side.outline.last_seq:
                     run = self.run_for(seq, 0, False)
-                    if run is None or run.count == 0:
-                        break
-                    for at in range(run.count):
+                    at = run.at_least(seq) if run is not None else 0
+                    if run is None or at == run.count or run.head(at).seq != seq:
+                        self.lose(seq)
+                        seq += 1
+                        continue
+                    for at in range(at, run.count):
                         if run.head(at).ts_ns >= ts_ns and not self.absent(run.head(at).seq):
                             return run.head(at).seq
                     seq = run.last_seq() + 1
@@ -378,13 +393,15 @@ cdef class Store:
             self.gone.append((seq, size))
         return size
 
+    cdef Py_ssize_t size_of(self, uint64_t seq) except -1:
+        """Of the record of a message; 0: it is not there."""
+        cdef Run run = self.near(seq, 0)
+        cdef Py_ssize_t at = run.at_least(seq) if run is not None else 0
+        return run.head(at).size if run is not None and at < run.count and run.head(at).seq == seq else 0
+
     cdef int advance_first(self) except -1:
         """Move `first_seq` on to the oldest message there is."""
-        cdef uint64_t seq = self.first_seq
-        if self.count == 0:
-            seq = self.last_seq + 1
-        while seq <= self.last_seq and (self.deleted.contains(seq) or self.lost.contains(seq)):
-            seq = max(self.deleted.next_absent(seq), self.lost.next_absent(seq))
+        cdef uint64_t seq = self.present_from(self.first_seq) if self.count else self.last_seq + 1
         if seq != self.first_seq:
             self.first_seq = seq
             self.deleted.remove_below(seq)
