@@ -10,7 +10,7 @@
     ├─ CursorError                   a request about a named position that is refused; nothing has changed
     │  └─ CursorBehind(name, seq, current) · CursorConflict(name, expected, actual)
     └─ ClientError                   what the synchronous client reports to its caller
-       └─ NoResponders · Timeout · Disconnected · ServerError
+       └─ NoResponders · Timeout · Disconnected · ServerError · ApiError(code, err_code, description)
 
 Split only where a caller would act differently. Programmer errors are asserts; data from disk or network is checked.
 """
@@ -146,3 +146,13 @@ class Disconnected(ClientError):
 
 class ServerError(ClientError):
     """The server sent `-ERR`; the message is its text."""
+
+
+class ApiError(ClientError):
+    """The JetStream API refused a request. `err_code` says exactly why, `code` is the kind, as in HTTP."""
+
+    def __init__(self, code: int, err_code: int, description: str) -> None:
+        super().__init__(f"{description} ({err_code})" if err_code else description)
+        self.code = code
+        self.err_code = err_code
+        self.description = description

@@ -159,6 +159,11 @@ class Connection:
         if len(self._out) >= WRITE_BUFFER_SIZE:
             self._send()
 
+    def send(self) -> None:
+        """Send what is buffered now. `flush` waits for the server, too."""
+        if self._out:
+            self._send()
+
     def subscribe(self, subject: str, queue: str = "") -> Subscription:
         """Ask for messages. The server hears of it with the next call that waits, or `flush`."""
         target = self._check_subject(subject)
