@@ -182,6 +182,17 @@ RECEIPTS_ROOM_KEPT = 256 * KIB
 DEDUPE_ROOM_FIRST = 4 * KIB
 DEDUPE_TABLE_FIRST = 64
 
+# What one answer of the API lists: the peer's bounds. Whoever wants more asks again, with an offset.
+LISTED_NAMES = 1024
+LISTED_STREAMS = 256
+LISTED_SUBJECTS = 100_000
+
+# Threads that sync, seal and compact: one sync of each of two disks, or a sync beside longer work.
+STREAM_WORK_THREADS = 2
+# What streams may take where the machine does not tell what it has.
+STREAM_MEMORY_FALLBACK = 256 * MIB
+STREAM_STORAGE_FALLBACK = 1024 * 1024 * MIB
+
 # The longest header block that a stream stores; the peer's formats count it in 16 bits, and so do those who mirror us.
 STREAM_HEADER_SIZE = 65_535
 

@@ -58,6 +58,20 @@ class Mapping:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """What an account may have of streams. -1: no limit."""
+
+    max_memory: int = -1
+    max_storage: int = -1
+    max_streams: int = -1
+    max_consumers: int = -1
+    max_ack_pending: int = -1
+    memory_max_stream_bytes: int = -1
+    storage_max_stream_bytes: int = -1
+    max_bytes_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AccountSettings:
     name: str
     default_permissions: Permissions | None = None
@@ -66,6 +80,8 @@ class AccountSettings:
     max_connections: int = -1
     max_subscriptions: int = -1
     max_payload: int = -1
+    # None: the account may have no streams, unless it is the only one.
+    streams: StreamLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

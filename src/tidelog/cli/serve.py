@@ -50,8 +50,11 @@ TLS
       --tls --tlscert FILE --tlskey FILE
       --tlsverify --tlscacert FILE     ask clients for certificates and verify them
 
+Streams
+  -js, --jetstream             store streams
+  -sd, --store_dir DIR         where; otherwise below the directory for temporary files
+
 Other
-  -js, --jetstream, -sd, --store_dir DIR   accepted; streams are not built yet
   -h, --help   -v, --version   --help_tls
 """,
     "help_tls": """\

@@ -8,7 +8,7 @@ warned about.
 from dataclasses import replace
 
 from tidelog.base.errors import ConfigError
-from tidelog.broker.settings import GLOBAL_ACCOUNT, AccountSettings, Mapping, User
+from tidelog.broker.settings import GLOBAL_ACCOUNT, AccountSettings, Mapping, StreamLimits, User
 from tidelog.serve.conf import Node, Tree
 from tidelog.serve.field import (
     UNKEPT,
@@ -103,7 +103,7 @@ def read_account(name: str, tree: Tree, findings: Findings) -> tuple[AccountSett
         "limits": ("limits", limits),
         "imports": (UNKEPT, link_reader("imports", name, findings)),
         "exports": (UNKEPT, link_reader("exports", name, findings)),
-        "jetstream": (UNKEPT, lambda node: check_stream_limits(node, findings)),
+        "jetstream": ("streams", lambda node: read_stream_limits(node, findings)),
         **aliases("msg_trace trace_dest", UNKEPT, trace),
     }
     found = read_section(tree, table, findings)
@@ -133,25 +133,31 @@ def enabled_word(node: Node) -> bool:
     raise fault(node, f"Expected 'enabled' or 'disabled' for string value, got '{word}'")
 
 
-def check_stream_limits(node: Node, findings: Findings) -> None:
-    """The `jetstream` entry of an account: a switch, or a map of limits."""
+def read_stream_limits(node: Node, findings: Findings) -> StreamLimits | None:
+    """The `jetstream` entry of an account: a switch, or a map of limits, which switches on."""
 
-    def size(value: Node) -> None:
+    def size(value: Node) -> int:
         if isinstance(value.value, bool) or not isinstance(value.value, int):
             raise fault(value, "Expected a parseable size")
+        return value.value
 
     table: Table = {
-        **aliases("max_memory max_mem mem memory max_store max_file max_disk store disk", UNKEPT, size),
-        **aliases("max_streams streams max_consumers consumers max_ack_pending", UNKEPT, size),
-        **aliases("mem_max_stream_bytes memory_max_stream_bytes", UNKEPT, size),
-        **aliases("disk_max_stream_bytes store_max_stream_bytes", UNKEPT, size),
-        **aliases("max_bytes_required max_stream_bytes max_bytes", UNKEPT, boolean),
+        **aliases("max_memory max_mem mem memory", "max_memory", size),
+        **aliases("max_store max_file max_disk store disk", "max_storage", size),
+        **aliases("max_streams streams", "max_streams", size),
+        **aliases("max_consumers consumers", "max_consumers", size),
+        "max_ack_pending": ("max_ack_pending", size),
+        **aliases("mem_max_stream_bytes memory_max_stream_bytes", "memory_max_stream_bytes", size),
+        **aliases("disk_max_stream_bytes store_max_stream_bytes", "storage_max_stream_bytes", size),
+        **aliases("max_bytes_required max_stream_bytes max_bytes", "max_bytes_required", boolean),
         "cluster_traffic": (UNKEPT, text),
     }
     if isinstance(node.value, str):
-        enabled_word(node)
-    elif not isinstance(node.value, bool):
-        read_section(table_of(node, "Expected map, bool or string to define JetStream"), table, findings)
+        return StreamLimits() if enabled_word(node) else None
+    if isinstance(node.value, bool):
+        return StreamLimits() if node.value else None
+    tree = table_of(node, "Expected map, bool or string to define JetStream")
+    return StreamLimits(**read_section(tree, table, findings))
 
 
 def check_trace(node: Node, findings: Findings) -> None:

@@ -119,8 +119,6 @@ class Builder:
         store_dir = self.found.pop("store_dir", "")
         if store_dir and settings.store_dir:
             self.fail("Duplicate 'store_dir' configuration", "store_dir")
-        if settings.enabled:
-            self.findings.warnings.append("JetStream is accepted but not yet built")
         return replace(settings, store_dir=settings.store_dir or store_dir)
 
     def options(self, config_file: str, config_digest: str) -> Options:

@@ -1,4 +1,4 @@
-"""The `jetstream` block: checked, kept, and warned about until streams are built.
+"""The `jetstream` block.
 
 Encryption at rest is refused: what was asked to be encrypted must not be written in the clear.
 """
@@ -38,6 +38,7 @@ def read_jetstream(node: Node, findings: Findings) -> dict[str, Any]:
         tree = table_of(node, "Expected map, bool or string to define JetStream")
         found = {"enabled": True, **read_section(tree, jetstream_table(findings), findings)}
         found.update(found.pop("sync", {}))
+        found.update(found.pop("limits", {}))
     return found
 
 
@@ -48,7 +49,7 @@ def jetstream_table(findings: Findings) -> Table:
         return {"sync_interval_s": interval_ns(findings, "sync_interval")(node) / SECOND_NS}
 
     return {
-        "strict": (UNKEPT, boolean),
+        "strict": ("strict", boolean),
         **aliases("store store_dir storedir", "store_dir", text),
         **aliases("sync sync_interval", "sync", sync),
         **aliases("max_memory_store max_mem_store max_mem", "max_memory_size", storage_size("max_mem_store")),
@@ -59,7 +60,7 @@ def jetstream_table(findings: Findings) -> Table:
         "tpm": (UNKEPT, refuse_encryption),
         "cipher": (UNKEPT, cipher),
         "extension_hint": (UNKEPT, text),
-        "limits": (UNKEPT, lambda node: check_limits(node, findings)),
+        "limits": ("limits", lambda node: read_limits(node, findings)),
         "unique_tag": (UNKEPT, text),
         "max_outstanding_catchup": (UNKEPT, storage_size("max_outstanding_catchup")),
         "max_buffered_size": (UNKEPT, storage_size("max_buffered_size")),
@@ -92,7 +93,7 @@ def concurrent_io(node: Node) -> None:
         raise fault(node, f"{about}, got {node.value}")
 
 
-def check_limits(node: Node, findings: Findings) -> None:
+def read_limits(node: Node, findings: Findings) -> dict[str, Any]:
     def batch(value: Node) -> None:
         parts: Table = {
             **aliases("max_inflight_per_stream max_inflight_total max_msgs", UNKEPT, integer),
@@ -101,8 +102,10 @@ def check_limits(node: Node, findings: Findings) -> None:
         read_section(table_of(value, "Expected a map to define batch limits"), parts, findings)
 
     table: Table = {
-        **aliases("max_ack_pending max_ha_assets max_request_batch", UNKEPT, integer),
-        "duplicate_window": (UNKEPT, lambda item: duration_ns(item, "duplicate_window")),
+        "max_ack_pending": ("max_ack_pending", integer),
+        "max_request_batch": ("max_request_batch", integer),
+        "max_ha_assets": (UNKEPT, integer),
+        "duplicate_window": ("duplicate_window_ns", lambda item: duration_ns(item, "duplicate_window")),
         "batch": (UNKEPT, batch),
     }
-    read_section(table_of(node, "Expected a map to define JetStreamLimits"), table, findings)
+    return read_section(table_of(node, "Expected a map to define JetStreamLimits"), table, findings)

@@ -116,8 +116,13 @@ class JetStreamSettings(Record):
     domain: str = ""
     max_memory_size: int = -1
     max_file_size: int = -1
-    sync_interval_s: float = 120.0
+    sync_interval_s: float = 0.0  # 0: before every acknowledgement, as with `sync_always`
     sync_always: bool = False
+    strict: bool = True
+    # 0: no limit.
+    max_ack_pending: int = 0
+    max_request_batch: int = 0
+    duplicate_window_ns: int = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -61,7 +61,7 @@ RULES = (
         "leafnode.tls", "leafnodes.tls", "LeafNode", NEW_CONNECTIONS + "; files are read anew at every reload"
     ),
     Rule("cluster", "cluster", "Cluster", NOT_BUILT),
-    Rule("jetstream", "jetstream", "JetStream", NOT_BUILT),
+    fixed("jetstream", "jetstream", "JetStream", "streams are opened at the start"),
     fixed("http_host", "http", "HTTPHost", BOUND),
     fixed("http_port", "http_port", "HTTPPort", BOUND),
     fixed("https_port", "https_port", "HTTPSPort", BOUND),

@@ -39,6 +39,7 @@ from tidelog.wire.handshake import Info, encode_info
 if TYPE_CHECKING:
     from tidelog.serve.monitor.desk import Monitor
     from tidelog.serve.reloader import ReloadReport
+    from tidelog.serve.stream_service import StreamService
     from tidelog.serve.tls import TlsContext
     from tidelog.serve.upgrade import UpgradeRules
 
@@ -78,6 +79,7 @@ class Server:
         self.stopped = asyncio.Event()
         self.deserted = asyncio.Event()  # in lame duck mode: the last client has gone
         self.timer: asyncio.TimerHandle | None = None
+        self.streams: StreamService | None = None
         self.pool: ThreadPoolExecutor | None = None
         self.stopping = False
 
@@ -111,7 +113,10 @@ class Server:
             config_load_ns=self.start_ns,
         )
         self.broker.flushes.wake = self.wake
+        if options.jetstream.enabled:
+            await self.start_streams()
         self.broker.timers.on_earlier = self.arm_timer
+        self.arm_timer()
         self.write_deadline_s = options.broker.limits.write_deadline_ns / 1e9
         self.listen(sock, ClientReception(self, self.loop).accept)
         self.log.info(f"Listening for client connections on {shown(self.host, self.port)}")
@@ -124,6 +129,12 @@ class Server:
         if options.http_port or options.https_port:
             await self.start_monitor()
         prefetch(self.loop, options)
+
+    async def start_streams(self) -> None:
+        from tidelog.serve.stream_service import StreamService
+
+        self.streams = StreamService(self)
+        await self.streams.start()
 
     def listen(self, sock: socket.socket, on_accept: Callable[[int, str, int], None]) -> None:
         self.listeners.append(Listener(self.loop, sock, on_accept, self.log))
@@ -234,6 +245,8 @@ class Server:
             tls_required=tls is not None and not options.allow_non_tls,
             tls_available=tls is not None and options.allow_non_tls,
             tls_verify=tls is not None and (tls.verify or tls.verify_and_map),
+            jetstream=options.jetstream.enabled,
+            domain=options.jetstream.domain if options.jetstream.enabled else "",
         )
 
     def scheme(self, name: str) -> str:
@@ -249,7 +262,13 @@ class Server:
     # ---- the tick ----
 
     def wake(self) -> None:
-        self.loop.call_soon(self.flush_all)
+        self.loop.call_soon(self.end_tick)
+
+    def end_tick(self) -> None:
+        """What came is committed, and then what goes out is written."""
+        if self.streams is not None:
+            self.streams.commit()
+        self.flush_all()
 
     def flush_all(self) -> None:
         """Write every outbox that has something new, each in one call."""
@@ -372,6 +391,9 @@ class Server:
         self.stopping = True
         self.log.info("Initiating Shutdown...")
         self.stop_listening()
+        if self.streams is not None:
+            # First, so that acknowledgements still go out.
+            self.streams.stop()
         for session in list(self.broker.open_sessions.values()):
             self.broker.close(session, "Server Shutdown")
         if self.timer is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,10 +14,12 @@ from tidelog.log.log import Log
 from tidelog.stream import failure
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG
+from tidelog.stream.consumer_config import ConsumerConfig
 from tidelog.stream.post import Post
 from tidelog.stream.storage import log_settings, policy_of
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import MEMORY, StreamConfig
+from tidelog.stream.surroundings import AccountLimits, ServerLimits
 from tidelog.subject.interest import Interest
 from tidelog.subject.pattern import overlaps
 
@@ -26,27 +27,13 @@ if TYPE_CHECKING:
     from tidelog.stream.engine import Engine
 
 
-@dataclass(frozen=True, slots=True)
-class AccountLimits:
-    """-1: no limit."""
-
-    max_memory_size: int = -1
-    max_file_size: int = -1
-    max_streams: int = -1
-    max_consumers: int = -1
-    max_ack_pending: int = -1
-    memory_max_stream_bytes: int = -1
-    store_max_stream_bytes: int = -1
-    max_bytes_required: bool = False
-
-
 class AccountStreams:
     def __init__(self, engine: Engine, name: str, interest: Interest, limits: AccountLimits) -> None:
         self.engine = engine
         self.name = name
         self.interest = interest
-        self.memory = Budget(limits.max_memory_size, engine.memory)
-        self.file = Budget(limits.max_file_size, engine.file)
+        self.memory = Budget(limits.max_memory, engine.memory)
+        self.file = Budget(limits.max_storage, engine.file)
         self.limits = limits
         self.chance = engine.chance
         self.tick = engine.tick
@@ -57,8 +44,8 @@ class AccountStreams:
     def set_limits(self, limits: AccountLimits) -> None:
         """Other limits hold from now on; what is there stays."""
         self.limits = limits
-        self.memory.limit = limits.max_memory_size
-        self.file.limit = limits.max_file_size
+        self.memory.limit = limits.max_memory
+        self.file.limit = limits.max_storage
 
     def budget(self, storage: str) -> Budget:
         return self.memory if storage == MEMORY else self.file
@@ -184,11 +171,11 @@ class AccountStreams:
         if limits.max_bytes_required and config.max_bytes <= 0:
             raise failure.STREAM_MAX_BYTES_REQUIRED()
         in_memory = config.storage == MEMORY
-        most = limits.memory_max_stream_bytes if in_memory else limits.store_max_stream_bytes
+        most = limits.memory_max_stream_bytes if in_memory else limits.storage_max_stream_bytes
         if 0 < most < config.max_bytes:
             raise failure.STREAM_MAX_STREAM_BYTES_EXCEEDED()
         wanted = max(config.max_bytes, 1)
-        mine = limits.max_memory_size if in_memory else limits.max_file_size
+        mine = limits.max_memory if in_memory else limits.max_storage
         whole = self.engine.settings.max_memory_size if in_memory else self.engine.settings.max_file_size
         others = [stream for stream in self.streams.values() if stream is not there]
         everybody = [stream for stream in self.engine.streams() if stream is not there]
@@ -201,6 +188,26 @@ class AccountStreams:
 
     def reserved_size(self, storage: str) -> int:
         return reserved(self.streams.values(), storage)
+
+    # ---- what requests are judged by (stream.surroundings) ----
+
+    @property
+    def server_limits(self) -> ServerLimits:
+        return self.engine.server_limits
+
+    def config_of(self, name: str) -> StreamConfig | None:
+        stream = self.streams.get(name)
+        return stream.config if stream is not None else None
+
+    def consumer_configs(self, name: str) -> dict[str, ConsumerConfig]:
+        """Of the consumers of a stream, by name."""
+        return {each.name: each.config for each in self.find(name).consumers.values()}
+
+    def configs(self) -> list[StreamConfig]:
+        return [stream.config for stream in self.streams.values()]
+
+    def server_reserved(self, storage: str) -> int:
+        return reserved(self.engine.streams(), storage)
 
 
 def takes(config: StreamConfig, subject: str) -> bool:

@@ -33,14 +33,17 @@ from tidelog.disk.disk import Disk
 from tidelog.log.log import Log
 from tidelog.log.policy import STRICT, SyncPolicy
 from tidelog.log.recover import Findings, open_log
-from tidelog.stream.account import AccountLimits, AccountStreams
+from tidelog.stream.account import AccountStreams
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG, Catalog, Meta
 from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import StreamConfig
+from tidelog.stream.surroundings import AccountLimits, ServerLimits
 from tidelog.stream.tick import Tick
 from tidelog.subject.interest import Interest
+
+NO_BOUND = 2**63 - 1
 
 
 class Voice(Protocol):
@@ -59,6 +62,10 @@ class EngineSettings:
     max_memory_size: int = -1
     max_file_size: int = -1
     domain: str = ""
+    # The `limits` of the configuration; 0: no limit.
+    max_ack_pending: int = 0
+    max_request_batch: int = 0
+    duplicate_window_ns: int = 0
 
 
 @dataclass
@@ -113,6 +120,18 @@ class Engine:
         account = AccountStreams(self, name, interest, limits if limits is not None else AccountLimits())
         self.accounts[name] = account
         return account
+
+    @property
+    def server_limits(self) -> ServerLimits:
+        """What this server has to give."""
+        settings = self.settings
+        return ServerLimits(
+            max_memory=settings.max_memory_size if settings.max_memory_size >= 0 else NO_BOUND,
+            max_storage=settings.max_file_size if settings.max_file_size >= 0 else NO_BOUND,
+            max_ack_pending=settings.max_ack_pending,
+            max_request_batch=settings.max_request_batch,
+            duplicate_window=settings.duplicate_window_ns,
+        )
 
     def streams(self) -> list[Stream]:
         return [stream for account in self.accounts.values() for stream in account.streams.values()]

@@ -8,6 +8,13 @@ class Subscriber:
 class Callback(Subscriber):
     def __init__(self, function: Callable[[bytes, bytes | None, bytes, Any], object]) -> None: ...
 
+class Reception(Subscriber):
+    def __init__(
+        self,
+        function: Callable[[bytes, bytes | None, bytes, bytes, Any], object],
+        elsewhere: tuple[bytes, ...] = (),
+    ) -> None: ...
+
 class Subscription:
     subject: bytes
     queue: bytes

@@ -62,6 +62,37 @@ cdef class Callback(Subscriber):
         return True
 
 
+cdef class Reception(Subscriber):
+    """A part of the server that answers requests: calls `function(subject, reply, header, payload, origin)`.
+
+    Subjects that begin with one of `elsewhere` are others' to answer: if none of them listens, nobody does.
+    """
+
+    cdef object function
+    cdef tuple elsewhere
+
+    def __init__(self, function, tuple elsewhere not None=()) -> None:
+        self.function = function
+        self.elsewhere = elsewhere
+        self.internal = True
+
+    cdef bint deliver(self, Target* target, Message* message, Subscriber publisher) except -1:
+        self.function(
+            message.subject[:message.subject_size],
+            message.reply[:message.reply_size] if message.reply != NULL else None,
+            message.body[:message.header_size],
+            message.body[message.header_size:message.body_size],
+            publisher.origin() if publisher is not None else None,
+        )
+        return True
+
+    cdef bint accepts(self, Subscription subscription, bytes subject) except -1:
+        return not subject.startswith(self.elsewhere)
+
+    cdef bint selective(self) noexcept:
+        return len(self.elsewhere) > 0
+
+
 cdef class Subscription:
     def __init__(self, bytes subject, bytes queue, bytes sid, Subscriber subscriber) -> None:
         self.subject = subject

@@ -43,6 +43,8 @@ def test_the_block() -> None:
         "max_memory_size": 2**30,
         "max_file_size": 10 * 2**30,
         "sync_interval_s": 5.0,
+        "max_ack_pending": 1,
+        "duplicate_window_ns": 60 * 10**9,
     }
 
 

@@ -200,7 +200,6 @@ def test_numbers_for_durations_raise_a_doubt() -> None:
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("jetstream: true", "JetStream is accepted but not yet built"),
         ("cluster { port: 1 }", "a.conf:1:1: 'cluster' is accepted but not yet built"),
         ("gateway { name: x }", "a.conf:1:1: 'gateway' is accepted but not yet built"),
         ("mqtt { port: 1 }", "a.conf:1:1: 'mqtt' is accepted but not yet built"),

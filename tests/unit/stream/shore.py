@@ -10,10 +10,11 @@ from tidelog.base.timer import Timers
 from tidelog.base.work import Inline, Worker
 from tidelog.disk.disk import Disk
 from tidelog.disk.memory import MemoryDisk
-from tidelog.stream.account import AccountLimits, AccountStreams
+from tidelog.stream.account import AccountStreams
 from tidelog.stream.engine import Engine, EngineSettings, Recovery
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import StreamConfig
+from tidelog.stream.surroundings import AccountLimits
 from tidelog.subject.interest import Interest
 from tidelog.subject.route import Callback, Subscription
 from unit.broker.house import Lines

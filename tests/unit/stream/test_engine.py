@@ -8,10 +8,10 @@ from sim.disk import SimDisk
 from tidelog.base.work import Inline
 from tidelog.disk.memory import MemoryDisk
 from tidelog.log.policy import BALANCED, DURABLE, STRICT, THROUGHPUT, SyncPolicy
-from tidelog.stream.account import AccountLimits
 from tidelog.stream.engine import EngineSettings
 from tidelog.stream.failure import ApiFailure
 from tidelog.stream.stream_config import StreamConfig
+from tidelog.stream.surroundings import AccountLimits
 from tidelog.subject.interest import Interest
 from unit.stream.shore import Shore, contents
 
@@ -204,8 +204,8 @@ def test_so_many_streams_and_no_more() -> None:
 @pytest.mark.parametrize(
     ("storage", "limits", "settings"),
     [
-        ("file", {"max_file_size": 100}, {}),
-        ("memory", {"max_memory_size": 100}, {}),
+        ("file", {"max_storage": 100}, {}),
+        ("memory", {"max_memory": 100}, {}),
         ("file", {}, {"max_file_size": 100}),
         ("memory", {}, {"max_memory_size": 100}),
     ],
@@ -224,7 +224,7 @@ def test_streams_may_reserve_so_much(storage: str, limits: dict[str, int], setti
 
 
 def test_a_stream_may_have_to_say_how_much_it_takes() -> None:
-    shore = Shore(limits=AccountLimits(max_bytes_required=True, store_max_stream_bytes=50))
+    shore = Shore(limits=AccountLimits(max_bytes_required=True, storage_max_stream_bytes=50))
     with pytest.raises(ApiFailure, match="max bytes"):
         shore.stream("A")
     with pytest.raises(ApiFailure, match="exceeds account limit"):
@@ -251,7 +251,7 @@ def test_what_is_stored_counts_for_the_account_and_the_server(shore: Shore) -> N
 
 
 def test_more_than_the_account_or_the_server_may_have_is_refused() -> None:
-    shore = Shore(limits=AccountLimits(max_file_size=100), settings=EngineSettings(max_memory_size=100))
+    shore = Shore(limits=AccountLimits(max_storage=100), settings=EngineSettings(max_memory_size=100))
     shore.stream("A")
     shore.stream("M", storage="memory")
     assert shore.publish(b"A.1", b"p" * 65)["seq"] == 1
@@ -260,7 +260,7 @@ def test_more_than_the_account_or_the_server_may_have_is_refused() -> None:
     assert shore.refused(b"M.1", b"") == (10023, "insufficient resources")
     shore.account.find("A").delete(1)
     assert shore.publish(b"A.1", b"p" * 65)["seq"] == 2
-    shore.account.set_limits(AccountLimits(max_file_size=200))
+    shore.account.set_limits(AccountLimits(max_storage=200))
     assert shore.publish(b"A.1", b"p" * 65)["seq"] == 3
     assert shore.refused(b"A.1")[0] == 10002
 

@@ -1,0 +1,130 @@
+"""Receives requests on `$JS.API.` in every account, finds who answers them, and sends the answers.
+
+    desk = Desk(engine, clock, settings)
+    desk.open(account, limits)      an account that may have streams; limits None: it is told that it may not
+    desk.close(name)
+
+Promises
+  * Every request that somebody waits for is answered, also with what went wrong inside.
+  * Requests of one account are carried out in the order in which they came.
+  * Requests that streams and consumers answer themselves, because there are so many (`ELSEWHERE`), never come here: if
+    nobody listens, whoever asks is told so at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidelog.base.clock import Clock
+from tidelog.base.errors import StorageError
+from tidelog.broker.account import Account
+from tidelog.broker.desk.request import Entry, Later, Parts, Request
+from tidelog.broker.desk.table import Table
+from tidelog.broker.session import Session
+from tidelog.stream import failure
+from tidelog.stream.account import AccountStreams
+from tidelog.stream.engine import Engine
+from tidelog.stream.failure import ApiFailure
+from tidelog.stream.metadata import API_LEVEL
+from tidelog.stream.post import Post
+from tidelog.stream.surroundings import AccountLimits
+from tidelog.subject.route import Reception, Subscription
+from tidelog.wire.header import decode as decode_header
+
+PREFIX = "$JS.API."
+ELSEWHERE = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET.")
+LEVEL_HEADER = "Nats-Required-Api-Level"
+
+
+@dataclass(frozen=True, slots=True)
+class DeskSettings:
+    server_name: str = ""
+    domain: str = ""
+    strict: bool = True
+
+
+def unknown(_request: Request) -> Parts | Later:
+    raise failure.BAD_REQUEST()
+
+
+UNKNOWN = Entry(">", "system_response", unknown)
+
+
+class Desk:
+    """Of one server."""
+
+    def __init__(self, engine: Engine, clock: Clock, settings: DeskSettings) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.settings = settings
+        self.table = Table()
+        self.accounts: dict[str, AccountDesk] = {}
+
+    def open(self, account: Account, limits: AccountLimits | None) -> AccountDesk:
+        streams = None
+        if limits is not None:
+            streams = self.engine.open_account(account.name, account.interest, limits)
+        desk = AccountDesk(self, account, streams)
+        self.accounts[account.name] = desk
+        return desk
+
+    @property
+    def requests(self) -> int:
+        return sum(account.requests for account in self.accounts.values())
+
+    @property
+    def refusals(self) -> int:
+        return sum(account.refusals for account in self.accounts.values())
+
+
+class AccountDesk:
+    """Of one account. `streams` None: it may have none."""
+
+    def __init__(self, desk: Desk, account: Account, streams: AccountStreams | None) -> None:
+        self.desk = desk
+        self.account = account
+        self.streams = streams
+        self.post = streams.post if streams is not None else Post(account.interest, account.chance)
+        self.requests = 0
+        self.refusals = 0
+        reception = Reception(self.receive, ELSEWHERE)
+        # Who may have no streams is told so where he asks what he may have; for the rest there is nobody.
+        subject = f"{PREFIX}>" if streams is not None else f"{PREFIX}INFO"
+        account.interest.insert(Subscription(subject.encode(), b"", b"", reception))
+
+    def receive(
+        self, subject: bytes, reply: bytes | None, header: bytes, body: bytes, session: Session | None
+    ) -> None:
+        text = subject.decode("utf-8", "replace")
+        entry = self.desk.table.find(text.split(".")[2:]) or UNKNOWN
+        self.carry_out(Request(self, entry, text, reply, header, body, session))
+
+    def carry_out(self, request: Request) -> None:
+        try:
+            if asks_too_much(request.header):
+                raise failure.REQUIRED_API_LEVEL()
+            answer = request.entry.handler(request)
+        except ApiFailure as refused:
+            request.refuse(refused)
+        except StorageError as error:
+            request.refuse(failure.STREAM_GENERAL(err=str(error)))
+        else:
+            if not isinstance(answer, Later):
+                request.answer(answer)
+
+    def send(self, request: Request, document: bytes, *, failed: bool) -> None:
+        self.requests += 1
+        self.refusals += failed
+        if request.reply is not None:
+            self.post.publish(request.reply, document)
+
+
+def asks_too_much(header: bytes) -> bool:
+    """Whether a request needs a level of the API that is not built."""
+    if not header:
+        return False
+    try:
+        wanted = decode_header(header).headers.get(LEVEL_HEADER)
+        return wanted is not None and bool(wanted[0]) and int(wanted[0]) > API_LEVEL
+    except ValueError:
+        return True

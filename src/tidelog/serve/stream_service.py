@@ -1,0 +1,207 @@
+"""Streams in a running server: where they are stored, which accounts may have some, and when their logs are committed.
+
+`StreamService.start` opens what is in the store directory; clients that come meanwhile wait in the backlog. At the end
+of every tick the server calls `commit`, before it writes what goes out. `stop` leaves everything so that it is opened
+quickly the next time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from tidelog.base.duration import format_duration
+from tidelog.base.errors import ConfigError, StorageError
+from tidelog.base.limits import STREAM_MEMORY_FALLBACK, STREAM_STORAGE_FALLBACK, STREAM_WORK_THREADS
+from tidelog.base.work import Threads
+from tidelog.broker.account import Account
+from tidelog.broker.desk.desk import Desk, DeskSettings
+from tidelog.broker.settings import GLOBAL_ACCOUNT, StreamLimits
+from tidelog.disk.real import RealDisk
+from tidelog.log.policy import STRICT, SyncPolicy
+from tidelog.serve.options import JetStreamSettings, Options
+from tidelog.stream.engine import Engine, EngineSettings
+from tidelog.stream.metadata import API_LEVEL
+from tidelog.stream.surroundings import AccountLimits
+
+if TYPE_CHECKING:
+    from tidelog.serve.server import Server
+
+DIRECTORY = "jetstream"  # below the store directory
+
+
+class StreamService:
+    """Of one server whose options ask for streams. Raises ConfigError if there is no place for them."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.log = server.log
+        settings = server.options.jetstream
+        self.path = store_path(settings)
+        if not settings.store_dir:
+            self.log.warn("Temporary storage directory used, data could be lost on system reboot")
+        make_directory(self.path)
+        self.disk = RealDisk(self.path)
+        self.ready = False
+        self.worker = Threads(STREAM_WORK_THREADS, self.work_done)
+        broker = server.broker
+        self.settings = engine_settings(settings, self.disk)
+        self.engine = Engine(
+            self.disk, server.clock, self.worker, broker.timers, broker.chance, self.log, self.settings
+        )
+        self.engine.wake = server.wake
+        self.desk = Desk(self.engine, server.clock, desk_settings(server.options, server.server_id))
+        for account in broker.accounts():
+            self.open_account(account)
+
+    def open_account(self, account: Account) -> None:
+        limits = stream_limits(account, self.server.options)
+        self.desk.open(account, limits)
+
+    async def start(self) -> None:
+        """Open what is stored."""
+        start_ns = time.monotonic_ns()
+        self.log.info("Starting JetStream")
+        self.tell_settings()
+        try:
+            # Nobody else touches streams before this is done.
+            recovery = await asyncio.to_thread(self.engine.recover)
+        except StorageError as error:
+            raise ConfigError(f"Can't start JetStream: {error}") from error
+        self.ready = True
+        self.deliver()
+        if recovery.streams:
+            self.log.info(f"  Restored {recovery.streams} streams")
+        self.log.info(f"Took {format_duration(time.monotonic_ns() - start_ns)} to start JetStream")
+
+    def tell_settings(self) -> None:
+        log, settings = self.log, self.settings
+        log.info("---------------- JETSTREAM ----------------")
+        log.info("  Strict:          " + str(self.desk.settings.strict).lower())
+        log.info(f"  Max Memory:      {friendly_size(settings.max_memory_size)}")
+        log.info(f"  Max Storage:     {friendly_size(settings.max_file_size)}")
+        log.info(f'  Store Directory: "{self.path}"')
+        if settings.domain:
+            log.info(f"  Domain:          {settings.domain}")
+        log.info(f"  API Level:       {API_LEVEL}")
+        log.info("-------------------------------------------")
+
+    # ---- the tick ----
+
+    def commit(self) -> None:
+        if self.ready:
+            self.engine.commit()
+
+    def work_done(self) -> None:
+        """In a thread of the worker: answers wait."""
+        self.server.loop.call_soon_threadsafe(self.deliver)
+
+    def deliver(self) -> None:
+        if self.ready:
+            self.worker.deliver()
+
+    # ---- the end ----
+
+    def stop(self) -> None:
+        if self.ready:
+            self.log.info("Initiating JetStream Shutdown...")
+            self.engine.close()
+            self.worker.deliver()
+            self.log.info("JetStream Shutdown")
+        self.ready = False
+        self.worker.stop()
+
+
+def store_path(settings: JetStreamSettings) -> str:
+    return os.path.join(settings.store_dir or os.path.join(tempfile.gettempdir(), "nats"), DIRECTORY)
+
+
+def make_directory(path: str) -> None:
+    """Raises ConfigError with the peer's words."""
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise ConfigError("Can't start JetStream: storage directory is not a directory")
+    try:
+        os.makedirs(path, 0o750, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        where = error.filename or path
+        raise ConfigError(
+            f"Can't start JetStream: could not create storage directory - mkdir {where}: {reason}"
+        ) from error
+
+
+def engine_settings(settings: JetStreamSettings, disk: RealDisk) -> EngineSettings:
+    """With what the machine has where the configuration says nothing."""
+    memory, storage = settings.max_memory_size, settings.max_file_size
+    return EngineSettings(
+        policy=sync_policy(settings),
+        max_memory_size=memory if memory >= 0 else machine_memory(),
+        max_file_size=storage if storage >= 0 else disk_room(disk),
+        domain=settings.domain,
+        max_ack_pending=settings.max_ack_pending,
+        max_request_batch=settings.max_request_batch,
+        duplicate_window_ns=settings.duplicate_window_ns,
+    )
+
+
+def sync_policy(settings: JetStreamSettings) -> SyncPolicy:
+    """Strict, unless the configuration says how often to sync."""
+    if settings.sync_always or not settings.sync_interval_s:
+        return STRICT
+    return SyncPolicy(on_commit=False, messages=0, interval_ns=round(settings.sync_interval_s * 1e9))
+
+
+def machine_memory() -> int:
+    """Three quarters of what the machine has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+    except (OSError, ValueError):
+        return STREAM_MEMORY_FALLBACK
+
+
+def disk_room(disk: RealDisk) -> int:
+    """Three quarters of what is free."""
+    try:
+        return disk.free_size() * 3 // 4
+    except StorageError:
+        return STREAM_STORAGE_FALLBACK
+
+
+def desk_settings(options: Options, server_id: str) -> DeskSettings:
+    return DeskSettings(
+        server_name=options.server_name or server_id,
+        domain=options.jetstream.domain,
+        strict=options.jetstream.strict,
+    )
+
+
+def stream_limits(account: Account, options: Options) -> AccountLimits | None:
+    """What an account may have. Without accounts in the configuration everybody is in the global one, which may."""
+    asked = account.settings.streams
+    if asked is None:
+        names = {one.name for one in options.broker.accounts}
+        alone = not names - {GLOBAL_ACCOUNT, options.broker.system_account}
+        if account.name != GLOBAL_ACCOUNT or not alone:
+            return None
+        asked = StreamLimits()
+    return AccountLimits(
+        max_memory=asked.max_memory,
+        max_storage=asked.max_storage,
+        max_streams=asked.max_streams,
+        max_consumers=asked.max_consumers,
+        max_ack_pending=asked.max_ack_pending,
+        memory_max_stream_bytes=asked.memory_max_stream_bytes,
+        storage_max_stream_bytes=asked.storage_max_stream_bytes,
+        max_bytes_required=asked.max_bytes_required,
+    )
+
+
+def friendly_size(size: int) -> str:
+    """As people read it."""
+    for power, unit in ((40, "TB"), (30, "GB"), (20, "MB"), (10, "KB")):
+        if size >= 1 << power:
+            return f"{size / (1 << power):.2f} {unit}"
+    return f"{size} B"

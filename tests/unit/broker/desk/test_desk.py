@@ -1,0 +1,94 @@
+"""Requests find who answers them, and are answered whatever happens."""
+
+import pytest
+
+from tidelog.base.errors import StorageError
+from tidelog.broker.desk.desk import DeskSettings
+from tidelog.broker.desk.request import Entry, Parts, Request
+from tidelog.broker.desk.table import ENTRIES, Table
+from tidelog.broker.settings import AccountSettings, Authorization, BrokerSettings, User
+from unit.broker.desk.harbor import Harbor
+
+
+@pytest.fixture
+def harbor() -> Harbor:
+    return Harbor()
+
+
+def test_an_account_is_described(harbor: Harbor) -> None:
+    harbor.stream("A", max_bytes=500)
+    harbor.stream("B", storage="memory")
+    harbor.publish("A.1", b"payload")
+    found = harbor.ask("INFO")
+    assert found["type"] == "io.nats.jetstream.api.v1.account_info_response"
+    assert (found["streams"], found["consumers"], found["reserved_storage"]) == (2, 0, 500)
+    assert found["storage"] > 0 == found["memory"]
+    assert found["limits"]["max_streams"] == -1
+    assert found["api"]["total"] == 2
+
+
+def test_refusals_are_counted(harbor: Harbor) -> None:
+    assert harbor.refused("STREAM.INFO.X") == (404, 10059, "stream not found")
+    assert harbor.ask("INFO")["api"]["errors"] == 1
+
+
+def test_a_domain_is_told() -> None:
+    harbor = Harbor(desk=DeskSettings(domain="hub"))
+    assert harbor.ask("INFO")["domain"] == "hub"
+    harbor.stream()
+    assert harbor.ask("STREAM.INFO.S")["domain"] == "hub"
+
+
+@pytest.mark.parametrize("subject", ["X", "STREAM", "STREAM.INFO", "STREAM.INFO.S.T", "STREAM.NAMES.X"])
+def test_what_nobody_knows_is_refused(harbor: Harbor, subject: str) -> None:
+    found = harbor.ask(subject)
+    assert found["type"] == "io.nats.jetstream.api.v1.system_response"
+    assert found["error"] == {"code": 400, "err_code": 10003, "description": "bad request"}
+
+
+def test_what_others_answer_finds_nobody(harbor: Harbor) -> None:
+    for subject in ("CONSUMER.MSG.NEXT.S.C", "DIRECT.GET.S", "DIRECT.GET.S.a.b"):
+        (reply,) = harbor.send(f"$JS.API.{subject}")
+        assert reply.header.startswith(b"NATS/1.0 503")
+
+
+@pytest.mark.parametrize(("level", "good"), [("4", True), ("5", False), ("x", False), ("", True)])
+def test_a_request_may_ask_for_a_level(harbor: Harbor, level: str, good: bool) -> None:
+    found = harbor.ask("INFO", headers={"Nats-Required-Api-Level": level})
+    assert ("error" not in found) == good
+    if not good:
+        assert found["error"]["err_code"] == 10185
+
+
+def test_unknown_fields_are_refused_unless_they_may_be_there() -> None:
+    body = {"name": "S", "odd": 1}
+    assert Harbor().refused("STREAM.CREATE.S", body) == (400, 10025, 'invalid JSON: json: unknown field "odd"')
+    assert "error" not in Harbor(desk=DeskSettings(strict=False)).ask("STREAM.CREATE.S", body)
+
+
+def test_an_account_without_streams_is_told_so() -> None:
+    settings = BrokerSettings(
+        accounts=(AccountSettings("A"),),
+        authorization=Authorization(users=(User("a", password="p", account="A"),)),
+    )
+    harbor = Harbor(settings=settings)
+    client = harbor.arrive(user="a", **{"pass": "p"})
+    (reply,) = harbor.send("$JS.API.INFO", client=client)
+    assert reply.document["error"]["err_code"] == 10039
+    (reply,) = harbor.send("$JS.API.STREAM.NAMES", client=client)
+    assert reply.header.startswith(b"NATS/1.0 503")
+
+
+def test_what_goes_wrong_inside_is_answered(harbor: Harbor) -> None:
+    def fail(_request: Request) -> Parts:
+        raise StorageError("the disk is gone")
+
+    harbor.desk.table = Table([Entry("STREAM.TEST.*", "test_response", fail)])
+    assert harbor.refused("STREAM.TEST.S") == (500, 10051, "the disk is gone")
+
+
+def test_every_pattern_finds_its_entry() -> None:
+    table = Table()
+    for entry in ENTRIES:
+        subject = entry.pattern.replace("*", "x").replace(">", "x.y")
+        assert table.find(subject.split(".")) is entry
