@@ -1,4 +1,4 @@
-"""A broker with streams inside a test: requests go to the API over a client's wire, and answers come back as documents."""
+"""A broker with streams inside a test: requests go to the API over a wire, and answers come back as documents."""
 
 from typing import Any
 
