@@ -62,7 +62,11 @@ def test_a_request_may_ask_for_a_level(harbor: Harbor, level: str, good: bool) -
 
 def test_unknown_fields_are_refused_unless_they_may_be_there() -> None:
     body = {"name": "S", "odd": 1}
-    assert Harbor().refused("STREAM.CREATE.S", body) == (400, 10025, 'invalid JSON: json: unknown field "odd"')
+    assert Harbor().refused("STREAM.CREATE.S", body) == (
+        400,
+        10025,
+        'invalid JSON: json: unknown field "odd"',
+    )
     assert "error" not in Harbor(desk=DeskSettings(strict=False)).ask("STREAM.CREATE.S", body)
 
 
