@@ -8,6 +8,8 @@ import heapq
 from array import array
 
 NS = 1_000_000_000
+# Of a message that is kept whatever its age.
+FOREVER = 2**63 - 1
 
 
 class Expiries:
@@ -16,6 +18,8 @@ class Expiries:
         self._seconds: list[int] = []
 
     def add(self, expiry_ns: int, seq: int) -> None:
+        if expiry_ns == FOREVER:
+            return
         second = -(-expiry_ns // NS)
         bucket = self._buckets.get(second)
         if bucket is None:

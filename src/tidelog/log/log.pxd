@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from tidelog.log.read cimport Horizon
+from tidelog.log.record cimport Head
 from tidelog.log.store cimport Store
 
 
@@ -22,6 +23,8 @@ cdef class Log:
     cdef readonly bint closed
     cdef public object on_commit       # called when readers see more
     cdef public object on_failure      # called once, with the failure
+    cdef public object on_expiry       # called with what is too old, instead of removing it, if it says so
+    cdef uint64_t aging_seq            # messages before it are kept for ever
     cdef object selections             # of filters that are asked for again and again
     cdef uint64_t ceiling_seq          # no sequence beyond it may be given out yet
     cdef bint bounded                  # there are limits that an append can meet
@@ -41,4 +44,5 @@ cdef class Log:
         self, const char* subject, Py_ssize_t subject_size, Py_ssize_t size
     ) except -1
     cdef object refuse(self, error, str what)
+    cdef Head* aging(self) except? NULL
     cdef int enforce_limits(self) except -1

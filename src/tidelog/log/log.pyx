@@ -10,6 +10,7 @@ subjects. Sequences start at 1, only grow, and are never given out twice.
     log.commit()                                    at the end of a tick: one write, and a sync if the policy asks
     log.wait(seq, callback)                         called, in order, once the ack level of the policy covers `seq`
     log.on_commit, log.on_failure                   called when the horizon has moved, and when nothing is taken any more
+    log.on_expiry                                   asked about each message that is too old; True: it was seen to
     log.remove(seq), log.purge(...)                 delete; said in the log with the next commit
     log.tick()                                      lets time pass: syncs, ages, expires, tries a full disk again
     log.next_due_ns()                               when `tick` is wanted next, in monotonic time
@@ -44,7 +45,7 @@ from tidelog.log.filter cimport Filter
 from tidelog.log.index cimport Selection
 from tidelog.log.policy import AckLevel
 from tidelog.log.read cimport Reader, message_of
-from tidelog.log.record cimport encoded_size
+from tidelog.log.record cimport FOREVER, Head, encoded_size, expiry_of
 from tidelog.log.store cimport ALONE
 from tidelog.log.state import LogState
 from tidelog.subject.node cimport NO_VALUE
@@ -184,13 +185,18 @@ cdef class Log:
 
     def next_due_ns(self) -> int | None:
         """When `tick` has something to do, in monotonic time; None: nothing is waiting."""
+        cdef Head* head
         now_ns, monotonic_ns = self.clock.now_ns(), self.clock.monotonic_ns()
         dues = [self.committer.next_due_ns(), self.keeper.next_due_ns(self)]
         if self.refusal is not None:
             dues.append(monotonic_ns + limits.FULL_DISK_RETRY_NS)
         walls = [self.expiries.next_due_ns()]
-        if self.settings.limits.max_age_ns and self.store.count:
-            walls.append(self.first_ts_ns() + self.settings.limits.max_age_ns)
+        if self.refusal is not None and self.on_expiry is not None:
+            walls = []
+        elif self.settings.limits.max_age_ns:
+            head = self.aging()
+            if head != NULL:
+                walls.append(head.ts_ns + self.settings.limits.max_age_ns)
         dues += [monotonic_ns + max(0, wall - now_ns) for wall in walls if wall is not None]
         return min((due for due in dues if due is not None), default=None)
 
@@ -281,26 +287,52 @@ cdef class Log:
     def expire(self) -> None:
         """Remove what is too old, a bounded number at a time."""
         cdef Py_ssize_t left = PER_TICK
+        cdef Head* head
         now_ns = self.clock.now_ns()
         try:
             due = self.expiries.take_due(now_ns, left)
             for at, seq in enumerate(due):
                 try:
-                    self.store.remove(seq)
-                except DiskFailed:
+                    self.let_go(seq)
+                except StorageError:
                     for seq in due[at:]:
                         self.expiries.add(now_ns, seq)
                     raise
                 left -= 1
             oldest_ns = now_ns - self.settings.limits.max_age_ns
-            if self.settings.limits.max_age_ns:
-                while left and self.store.count and self.first_ts_ns() <= oldest_ns:
-                    self.store.remove(self.store.first_seq)
-                    left -= 1
-        except DiskFailed as error:
+            while self.settings.limits.max_age_ns and left:
+                head = self.aging()
+                if head == NULL or head.ts_ns > oldest_ns:
+                    break
+                self.let_go(head.seq)
+                left -= 1
+        except StorageError as error:
             self.keeper.trouble(error)
         if left != PER_TICK:
             self.commit()
+
+    def let_go(self, uint64_t seq) -> None:
+        """A message is too old."""
+        if self.store.absent(seq) or (self.on_expiry is not None and self.on_expiry(seq)):
+            return
+        self.store.remove(seq)
+
+    cdef Head* aging(self) except? NULL:
+        """The oldest message that is not kept for ever; NULL: there is none."""
+        cdef Store store = self.store
+        cdef uint64_t seq = max(self.aging_seq, store.first_seq)
+        cdef Run run
+        cdef Py_ssize_t at
+        while (seq := store.present_from(seq)) <= store.last_seq:
+            run = store.near(seq, limits.READ_AHEAD_SIZE)
+            at = run.at_least(seq) if run is not None else 0
+            if run is None or at == run.count or run.head(at).seq != seq:
+                store.lose(seq)
+            elif expiry_of(run.head(at)) != FOREVER:
+                break
+            seq += 1
+        self.aging_seq = seq
+        return run.head(at) if seq <= store.last_seq else NULL
 
     # ---- deleting ----
 
@@ -353,9 +385,13 @@ cdef class Log:
 
     def get(self, uint64_t seq):
         """The committed message, or None: `fact` says why."""
+        return self.peek(seq) if seq <= self.horizon.committed_seq else None
+
+    def peek(self, uint64_t seq):
+        """The same, committed or not: for those who decide what is stored next."""
         cdef Run run
         cdef Py_ssize_t at
-        if seq > self.horizon.committed_seq or self.store.absent(seq):
+        if self.store.absent(seq):
             return None
         run = self.store.near(seq, ALONE)
         at = run.at_least(seq) if run is not None else 0

@@ -16,6 +16,10 @@ cdef enum Flag:
     HAS_EXPIRY = 1
     ERASED = 2
 
+# An expiry that never comes: retention by age passes the message, too.
+cdef enum:
+    FOREVER = 0x7FFF_FFFF_FFFF_FFFF
+
 # The header as it lies in the file. The machines that we run on are little-endian.
 cdef packed struct Head:
     uint32_t crc

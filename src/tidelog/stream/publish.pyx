@@ -147,6 +147,15 @@ def with_line(bytes block not None, bytes name not None, bytes value not None) -
     return front + name + b": " + value + b"\r\n\r\n"
 
 
+def header_value(bytes block not None, bytes name not None) -> bytes:
+    """The value of the first line with that name; empty when there is none."""
+    start = block.find(b"\r\n" + name + b":")
+    if start < 0:
+        return b""
+    start += len(name) + 3
+    return block[start:block.index(b"\r\n", start)].lstrip(b" ")
+
+
 cdef int64_t ttl_seconds(bytes text) except? -2:
     """The time to live that a text says, in whole seconds; 0: none, -1: for ever."""
     cdef int64_t ttl_ns
