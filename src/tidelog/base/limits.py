@@ -227,3 +227,17 @@ COMPACT_REST_NS = 5_000_000_000
 COMPACT_BYTES_PER_SECOND = 32 * MIB
 # How soon work in the background is tried again that the disk has refused.
 KEEPER_RETRY_NS = 10_000_000_000
+
+# Atomic batches: the peer's bounds. A batch in which nothing comes for so long is given up.
+ATOMIC_BATCH_MESSAGES = 1000
+ATOMIC_BATCHES_PER_STREAM = 50
+ATOMIC_BATCHES_PER_SERVER = 1000
+ATOMIC_BATCH_ID_SIZE = 64
+ATOMIC_BATCH_IDLE_NS = 10_000_000_000
+# What all batches that wait for their commit may hold together: they are kept in memory.
+ATOMIC_BATCHES_SIZE = 256 * MIB
+
+# Schedules are looked at this often at least: somebody may set the clock.
+SCHEDULE_LOOK_NS = 60_000_000_000
+# After so many changes it is written down which schedules there are; what came later is read again after a crash.
+SCHEDULES_UNSAID = 10_000

@@ -34,6 +34,7 @@ from tidelog.log.log import Log
 from tidelog.log.policy import STRICT, SyncPolicy
 from tidelog.log.recover import Findings, open_log
 from tidelog.stream.account import AccountStreams
+from tidelog.stream.batch import Staged
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG, Catalog, Meta
 from tidelog.stream.storage import log_settings
@@ -99,6 +100,7 @@ class Engine:
         self.tick = Tick(clock)
         self.memory = Budget(self.settings.max_memory_size)
         self.file = Budget(self.settings.max_file_size)
+        self.staged = Staged()
         self.accounts: dict[str, AccountStreams] = {}
         self._due: list[tuple[int, int, Stream]] = []
         self._order = 0

@@ -1,6 +1,6 @@
 """Door to intake: what a stream does with the messages that it is given."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from tidelog.log.log cimport Log
 from tidelog.stream.budget cimport Budget
@@ -26,6 +26,7 @@ cdef struct Draft:
     int64_t ts_ns
     int64_t ttl_s                # 0: none, -1: for ever
     bint own                     # of the server itself: it need not ask
+    bint part                    # of an atomic batch
 
 
 cdef class Intake(Subscriber):
@@ -53,21 +54,29 @@ cdef class Intake(Subscriber):
     cdef bint ttls
     cdef int64_t ttl_least_s             # a time to live is not shorter than this; 0: as it likes
     cdef Py_ssize_t max_message_size
+    cdef bint counts                     # each message is an increment
+    cdef readonly object batches         # AtomicBatches; None: none are taken
+    cdef readonly object schedules       # Schedules; None: there are none
+    cdef readonly object inflight        # what is ahead of the message of a batch that is looked at; None: it is alone
     cdef object transform
     cdef object republish
 
-    cdef int store(self, Draft* draft, Fields* fields) except -1
+    cdef int store(self, Draft* draft, Fields* fields, bytes tail=*) except -1
     cdef uint64_t append(self, Draft* draft, Fields* fields) except 0
     cdef uint64_t put(self, Draft* draft) except 0
     cdef int consider(self, Draft* draft, Fields* fields) except -1
     cdef int clean(self, Draft* draft, Fields* fields, list held) except -1
     cdef int use_header(self, Draft* draft, Fields* fields, bytes header, list held) except -1
     cdef bint check(self, Draft* draft, Fields* fields, list held) except -1
-    cdef int keep(self, Draft* draft, Fields* fields) except -1
+    cdef int keep(self, Draft* draft, Fields* fields, bytes tail) except -1
+    cdef int hand_over(self, Draft* draft) except -1
+    cdef int draw_up(self, Draft* draft, Fields* fields, bytes subject, bytes header, bytes payload) except -1
     cdef int check_expectations(self, Draft* draft, Fields* fields) except -1
     cdef int check_sequences(self, Draft* draft, Fields* fields) except -1
     cdef bint repeated(self, Draft* draft, Fields* fields) except -1
     cdef int check_rest(self, Draft* draft, Fields* fields, list held) except -1
+    cdef int check_rollup(self, Draft* draft, bytes value) except -1
+    cdef int count(self, Draft* draft, Fields* fields, list held) except -1
     cdef int check_room(self, Draft* draft) except -1
     cdef int take_ttl(self, Draft* draft, Fields* fields, list held) except -1
     cdef int roll_up(self, Draft* draft, Fields* fields, uint64_t seq) except -1

@@ -27,6 +27,7 @@ cdef enum Name:
     STREAM_SOURCE
     REQUEST_INFO
     TRACE_DEST
+    REQUIRED_API_LEVEL
     NAMES          # how many there are
 
 cdef struct Fields:

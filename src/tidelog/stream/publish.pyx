@@ -42,6 +42,7 @@ NAME_TEXTS = (
     b"Nats-Stream-Source",
     b"Nats-Request-Info",
     b"Nats-Trace-Dest",
+    b"Nats-Required-Api-Level",
 )
 """In the order of `Name`."""
 
@@ -145,6 +146,21 @@ def with_line(bytes block not None, bytes name not None, bytes value not None) -
     """The block with one line more, at its end."""
     front = block[:-2] if block else b"NATS/1.0\r\n"
     return front + name + b": " + value + b"\r\n\r\n"
+
+
+def set_line(bytes block not None, bytes name not None, bytes value not None) -> bytes:
+    """The block with this value in the first line of that name, or with one line more."""
+    start = block.find(b"\r\n" + name + b":")
+    if start < 0:
+        return with_line(block, name, value)
+    end = block.index(b"\r\n", start + 2)
+    return b"%s\r\n%s: %s%s" % (block[:start], name, value, block[end:])
+
+
+def without_prefix(bytes block not None, *prefixes) -> bytes:
+    """The block without the lines that begin with one of these; nothing, when then nothing is left."""
+    lines = [line for line in block.split(b"\r\n") if not line.startswith(prefixes)]
+    return b"\r\n".join(lines) if len(lines) > 3 else b""
 
 
 def header_value(bytes block not None, bytes name not None) -> bytes:

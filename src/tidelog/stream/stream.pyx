@@ -23,8 +23,10 @@ from tidelog.base.errors import StorageError
 from tidelog.log.filter cimport Filter
 from tidelog.log.log cimport Log
 from tidelog.stream import failure, marker
+from tidelog.stream.batch import mend
 from tidelog.stream.dedupe cimport Dedupe
 from tidelog.stream.receipt cimport Receipts
+from tidelog.stream.schedule import Schedules
 from tidelog.subject.route import Subscription
 
 
@@ -55,9 +57,17 @@ cdef class Stream(Intake):
         super().take_config(config)
         self.log.on_expiry = partial(marker.leave, self) if config.subject_delete_marker_ttl > 0 else None
         self.work_queue = config.retention == "workqueue"
+        if config.allow_msg_schedules and self.schedules is None:
+            self.schedules = Schedules(self)
 
     def start(self) -> None:
-        """Listen."""
+        """Mend what a crash has left, and listen."""
+        if self.batches is not None:
+            gone = mend(self)
+            if gone:
+                self.account.engine.log.warn(f"Stream {self.name}: {gone} messages of a batch that a crash cut are gone")
+        if self.schedules is not None:
+            self.schedules.find()
         self.stopped = False
         self.listen(self.config.subjects or [])
 
@@ -84,15 +94,24 @@ cdef class Stream(Intake):
         """Take nothing more, and leave everything as it will be found again."""
         if self.stopped:
             return
-        self.listen([])
-        self.stopped = True
+        self.end()
+        if self.schedules is not None:
+            self.schedules.save()
         self.log.close()
         self.flush()
 
-    def abandon(self) -> None:
-        """Take nothing more; what there is will be removed."""
+    def end(self) -> None:
+        """Nothing comes any more, from nowhere."""
         self.listen([])
         self.stopped = True
+        if self.batches is not None:
+            self.batches.clear()
+        if self.schedules is not None:
+            self.schedules.close()
+
+    def abandon(self) -> None:
+        """Take nothing more; what there is will be removed."""
+        self.end()
         self.budget.add(-self.counted)
         self.counted = 0
         self.log.on_commit = self.log.on_failure = self.log.on_expiry = None
