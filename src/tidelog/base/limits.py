@@ -187,6 +187,14 @@ LISTED_NAMES = 1024
 LISTED_STREAMS = 256
 LISTED_SUBJECTS = 100_000
 
+# Direct reads. The most subjects whose newest messages one request may ask for: the peer's bound.
+DIRECT_SUBJECTS = 1024
+# A batch goes out in slices of so many bytes and messages, one per tick: about a millisecond of work.
+DIRECT_SLICE_SIZE = MIB
+DIRECT_SLICE_COUNT = 8192
+# What one request brings if it does not say: half of what may wait for a client.
+DIRECT_BATCH_SIZE = 32 * MIB
+
 # Threads that sync, seal and compact: one sync of each of two disks, or a sync beside longer work.
 STREAM_WORK_THREADS = 2
 # What streams may take where the machine does not tell what it has.

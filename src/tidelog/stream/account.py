@@ -15,6 +15,7 @@ from tidelog.stream import failure
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG
 from tidelog.stream.consumer_config import ConsumerConfig
+from tidelog.stream.direct import Direct
 from tidelog.stream.post import Post
 from tidelog.stream.storage import log_settings, policy_of
 from tidelog.stream.stream import Stream
@@ -39,6 +40,7 @@ class AccountStreams:
         self.tick = engine.tick
         self.post = Post(interest, engine.chance)
         self.streams: dict[str, Stream] = {}
+        self.directs: dict[str, Direct] = {}
         self.paths: dict[str, str] = {}  # of those that are in files
 
     def set_limits(self, limits: AccountLimits) -> None:
@@ -107,6 +109,8 @@ class AccountStreams:
         if path:
             self.paths[config.name] = path
         stream.start()
+        direct = self.directs[config.name] = Direct(self, log, config.name)
+        direct.listen(config.allow_direct)
         self.engine.schedule(stream)
         return stream
 
@@ -128,6 +132,7 @@ class AccountStreams:
             except StorageError as error:
                 raise failure.STREAM_UPDATE(err=str(error)) from error
         stream.update(config, settings)
+        self.directs[config.name].listen(config.allow_direct)
         self.engine.schedule(stream)
         return stream
 
@@ -141,6 +146,7 @@ class AccountStreams:
                 self.paths[name] = path
                 raise failure.STREAM_DELETE(err=str(error)) from error
         del self.streams[name]
+        self.directs.pop(name).listen(False)
         stream.abandon()
         if path:
             catalog = self.engine.catalog

@@ -37,6 +37,7 @@ from tidelog.stream.account import AccountStreams
 from tidelog.stream.batch import Staged
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG, Catalog, Meta
+from tidelog.stream.direct import Delivery
 from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import StreamConfig
@@ -102,6 +103,7 @@ class Engine:
         self.file = Budget(self.settings.max_file_size)
         self.staged = Staged()
         self.accounts: dict[str, AccountStreams] = {}
+        self._unfinished: list[Delivery] = []
         self._due: list[tuple[int, int, Stream]] = []
         self._order = 0
         self._timer: Timer | None = None
@@ -147,6 +149,20 @@ class Engine:
             for stream in waiting:
                 stream.commit()
                 self.schedule(stream)
+        if self._unfinished:
+            self._go_on()
+
+    def later(self, delivery: Delivery) -> None:
+        """Let an answer go on at the end of this tick, and of as many as it takes."""
+        self._unfinished.append(delivery)
+        if self.wake is not None:
+            self.wake()
+
+    def _go_on(self) -> None:
+        unfinished, self._unfinished = self._unfinished, []
+        for delivery in unfinished:
+            if not delivery.step():
+                self.later(delivery)
 
     def schedule(self, stream: Stream) -> None:
         """See to it that the log of a stream is looked at when something is due."""

@@ -4,9 +4,12 @@ What an asset needs is kept with it; version and level of the server are only ad
 """
 
 from tidelog import PROTOCOL_VERSION
+from tidelog.wire.header import decode
 
 # What release 2.14 of the peer says; it goes with PROTOCOL_VERSION.
 API_LEVEL = 4
+
+LEVEL_HEADER = "Nats-Required-Api-Level"
 
 REQUIRED_LEVEL = "_nats.req.level"
 SERVER_VERSION_KEY = "_nats.ver"
@@ -32,3 +35,12 @@ def like_before(metadata: dict[str, str], before: dict[str, str]) -> dict[str, s
     """With the required level of an earlier configuration, so that the two can be compared."""
     kept = {key: value for key, value in without_server(metadata).items() if key != REQUIRED_LEVEL}
     return kept | ({REQUIRED_LEVEL: before[REQUIRED_LEVEL]} if REQUIRED_LEVEL in before else {})
+
+
+def asks_too_much(header: bytes) -> bool:
+    """Whether a request with these headers needs a level of the API that is not built."""
+    try:
+        wanted = decode(header).headers.get(LEVEL_HEADER) if header else None
+        return wanted is not None and bool(wanted[0]) and int(wanted[0]) > API_LEVEL
+    except ValueError:
+        return True

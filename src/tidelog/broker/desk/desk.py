@@ -25,15 +25,13 @@ from tidelog.stream import failure
 from tidelog.stream.account import AccountStreams
 from tidelog.stream.engine import Engine
 from tidelog.stream.failure import ApiFailure
-from tidelog.stream.metadata import API_LEVEL
+from tidelog.stream.metadata import asks_too_much
 from tidelog.stream.post import Post
 from tidelog.stream.surroundings import AccountLimits
 from tidelog.subject.route import Reception, Subscription
-from tidelog.wire.header import decode as decode_header
 
 PREFIX = "$JS.API."
 ELSEWHERE = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET.")
-LEVEL_HEADER = "Nats-Required-Api-Level"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +111,8 @@ class AccountDesk:
                 request.answer(answer)
 
     def send(self, request: Request, document: bytes, *, failed: bool) -> None:
-        self.requests += 1
-        self.refusals += failed
+        if failed or request.entry.noted:
+            self.requests += 1
+            self.refusals += failed
         if request.reply is not None:
             self.post.publish(request.reply, document)
-
-
-def asks_too_much(header: bytes) -> bool:
-    """Whether a request needs a level of the API that is not built."""
-    if not header:
-        return False
-    try:
-        wanted = decode_header(header).headers.get(LEVEL_HEADER)
-        return wanted is not None and bool(wanted[0]) and int(wanted[0]) > API_LEVEL
-    except ValueError:
-        return True

@@ -45,6 +45,7 @@ class Entry:
     kind: str
     handler: Handler
     zero: tuple[msgspec.Struct, ...] = ()
+    noted: bool = True  # is counted and told of, when it succeeds
 
 
 class Head(msgspec.Struct, omit_defaults=True):
