@@ -5,7 +5,6 @@ from libc.stdint cimport int64_t, uint64_t
 from tidelog.log.read cimport Horizon
 from tidelog.log.record cimport Head
 from tidelog.log.store cimport Store
-from tidelog.log.tail cimport Run
 
 
 cdef class Log:
@@ -40,7 +39,6 @@ cdef class Log:
         const char* payload, Py_ssize_t payload_size, int64_t ts_ns, int64_t expiry_ns,
     ) except 0
     cdef uint64_t pass_over(self, const char* subject, Py_ssize_t subject_size) except 0
-    cdef Run hold(self, uint64_t seq, Py_ssize_t* at)
     cdef int check_taken(self) except -1
     cdef int check_limits(
         self, const char* subject, Py_ssize_t subject_size, Py_ssize_t size

@@ -390,20 +390,8 @@ cdef class Log:
     def peek(self, uint64_t seq):
         """The same, committed or not: for those who decide what is stored next."""
         cdef Py_ssize_t at = 0
-        cdef Run run = self.hold(seq, &at)
+        cdef Run run = self.store.hold(seq, &at)
         return message_of(run.head(at)) if run is not None else None
-
-    cdef Run hold(self, uint64_t seq, Py_ssize_t* at):
-        """The run in which a message lies, and where; it stays readable while the run is held. None: it is not there."""
-        cdef Run run
-        if self.store.absent(seq):
-            return None
-        run = self.store.near(seq, ALONE)
-        at[0] = run.at_least(seq) if run is not None else 0
-        if run is None or at[0] == run.count or run.head(at[0]).seq != seq:
-            self.store.lose(seq)
-            return None
-        return run
 
     def fact(self, uint64_t seq) -> str:
         """What became of a sequence: `present`, `trimmed`, `deleted`, `lost` or `future`."""

@@ -52,6 +52,7 @@ cdef class Store:
     cdef Segment segment_of(self, uint64_t seq)
     cdef Run run_for(self, uint64_t seq, Py_ssize_t wanted, bint backward)
     cdef Run near(self, uint64_t seq, Py_ssize_t wanted)
+    cdef Run hold(self, uint64_t seq, Py_ssize_t* at)
     cdef Py_ssize_t remove(self, uint64_t seq) except -1
     cdef uint64_t present_from(self, uint64_t seq) noexcept
     cdef Py_ssize_t size_of(self, uint64_t seq) except -1

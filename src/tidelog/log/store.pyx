@@ -290,6 +290,18 @@ cdef class Store:
         self.recent = run if run is not None and run.owner is not None else None
         return run
 
+    cdef Run hold(self, uint64_t seq, Py_ssize_t* at):
+        """The run in which a message lies, and where; it stays readable while the run is held. None: it is not there."""
+        cdef Run run
+        if self.absent(seq):
+            return None
+        run = self.near(seq, ALONE)
+        at[0] = run.at_least(seq) if run is not None else 0
+        if run is None or at[0] == run.count or run.head(at[0]).seq != seq:
+            self.lose(seq)
+            return None
+        return run
+
     cdef bint absent(self, uint64_t seq) noexcept nogil:
         """Whether there is no message with this sequence."""
         return (

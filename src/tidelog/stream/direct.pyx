@@ -21,7 +21,6 @@ from tidelog.base.instant import instant_ns
 from tidelog.log.filter cimport Filter
 from tidelog.log.read cimport Batch
 from tidelog.log.record cimport body_of, body_size, subject_of
-from tidelog.log.store cimport ALONE
 from tidelog.log.tail cimport Run
 from tidelog.stream.direct_request import Refused, read_options, read_request
 from tidelog.stream.metadata import asks_too_much
@@ -156,7 +155,7 @@ cdef class Direct(Subscriber):
         cdef Py_ssize_t at = 0
         cdef Run run = None
         if seq <= self.log.horizon.committed_seq:
-            run = self.log.hold(seq, &at)
+            run = self.log.store.hold(seq, &at)
         if run is None:
             raise Refused("404 Message Not Found")
         self.give(
@@ -302,7 +301,7 @@ cdef class Delivery:
         elif self.seqs is not None:
             end = min(self.at + SLICE_COUNT, len(self.seqs))
             while self.at < end:
-                run = self.direct.log.hold(self.seqs[self.at], &at)
+                run = self.direct.log.store.hold(self.seqs[self.at], &at)
                 self.at += 1
                 if run is not None and self.take(route, run.head(at)):
                     return 0
