@@ -46,7 +46,6 @@ from tidelog.log.index cimport Selection
 from tidelog.log.policy import AckLevel
 from tidelog.log.read cimport Reader, message_of
 from tidelog.log.record cimport FOREVER, Head, encoded_size, expiry_of
-from tidelog.log.store cimport ALONE
 from tidelog.log.state import LogState
 from tidelog.subject.node cimport NO_VALUE
 

@@ -12,6 +12,7 @@ from tidelog.disk.disk import Disk
 from tidelog.disk.memory import MemoryDisk
 from tidelog.log.log import Log
 from tidelog.stream import failure
+from tidelog.stream.advisory import CREATE, DELETE, MODIFY, Events
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG
 from tidelog.stream.consumer_config import ConsumerConfig
@@ -39,6 +40,7 @@ class AccountStreams:
         self.chance = engine.chance
         self.tick = engine.tick
         self.post = Post(interest, engine.chance)
+        self.events = Events(self.post, engine.clock, engine.chance, engine.settings.domain, name)
         self.streams: dict[str, Stream] = {}
         self.directs: dict[str, Direct] = {}
         self.paths: dict[str, str] = {}  # of those that are in files
@@ -100,7 +102,9 @@ class AccountStreams:
                 )
         except StorageError as error:
             raise failure.STREAM_CREATE(err=str(error)) from error
-        return self.adopt(config, log, created_ns, path)
+        stream = self.adopt(config, log, created_ns, path)
+        self.events.stream_action(config.name, CREATE)
+        return stream
 
     def adopt(self, config: StreamConfig, log: Log, created_ns: int, path: str) -> Stream:
         """Take in a stream that is on the disk (`path`), or in memory."""
@@ -133,6 +137,7 @@ class AccountStreams:
                 raise failure.STREAM_UPDATE(err=str(error)) from error
         stream.update(config, settings)
         self.directs[config.name].listen(config.allow_direct)
+        self.events.stream_action(config.name, MODIFY)
         self.engine.schedule(stream)
         return stream
 
@@ -148,6 +153,7 @@ class AccountStreams:
         del self.streams[name]
         self.directs.pop(name).listen(False)
         stream.abandon()
+        self.events.stream_action(name, DELETE)
         if path:
             catalog = self.engine.catalog
             self.engine.worker.submit(lambda: catalog.sweep(path), self._swept)

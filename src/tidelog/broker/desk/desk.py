@@ -14,15 +14,18 @@ Promises
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tidelog.base.clock import Clock
 from tidelog.base.errors import StorageError
 from tidelog.broker.account import Account
+from tidelog.broker.desk.audit import AUDIT, card_of
 from tidelog.broker.desk.request import Entry, Later, Parts, Request
 from tidelog.broker.desk.table import Table
 from tidelog.broker.session import Session
 from tidelog.stream import failure
 from tidelog.stream.account import AccountStreams
+from tidelog.stream.advisory import Events
 from tidelog.stream.engine import Engine
 from tidelog.stream.failure import ApiFailure
 from tidelog.stream.metadata import asks_too_much
@@ -83,6 +86,8 @@ class AccountDesk:
         self.account = account
         self.streams = streams
         self.post = streams.post if streams is not None else Post(account.interest, account.chance)
+        clock, chance, domain = desk.clock, account.chance, desk.settings.domain
+        self.events = Events(self.post, clock, chance, domain, account.name)
         self.requests = 0
         self.refusals = 0
         reception = Reception(self.receive, ELSEWHERE)
@@ -116,3 +121,17 @@ class AccountDesk:
             self.refusals += failed
         if request.reply is not None:
             self.post.publish(request.reply, document)
+        if (failed or request.entry.noted) and self.post.wanted(AUDIT):
+            self.tell(request, document)
+
+    def tell(self, request: Request, answer: bytes) -> None:
+        """Whoever listens to what is asked is told of this, too."""
+        name = self.desk.settings.server_name
+        fields: dict[str, Any] = {
+            "server": name,
+            "client": card_of(request.session, name),
+            "subject": request.subject,
+        }
+        if request.body:
+            fields["request"] = request.body.decode("utf-8", "replace")
+        self.events.tell("API", "api_audit", **fields, response=answer.decode())

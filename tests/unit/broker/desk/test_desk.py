@@ -7,7 +7,7 @@ from tidelog.broker.desk.desk import DeskSettings
 from tidelog.broker.desk.request import Entry, Parts, Request
 from tidelog.broker.desk.table import ENTRIES, Table
 from tidelog.broker.settings import AccountSettings, Authorization, BrokerSettings, User
-from unit.broker.desk.harbor import Harbor
+from unit.broker.desk.harbor import Harbor, replies
 
 
 @pytest.fixture
@@ -96,3 +96,20 @@ def test_every_pattern_finds_its_entry() -> None:
     for entry in ENTRIES:
         subject = entry.pattern.replace("*", "x").replace(">", "x.y")
         assert table.find(subject.split(".")) is entry
+
+
+def test_who_listens_is_told_of_every_request(harbor: Harbor) -> None:
+    other = harbor.house.client()
+    other.send(b"SUB $JS.EVENT.> 1\r\n")
+    harbor.stream()
+    harbor.refused("STREAM.INFO.X")
+    harbor.ask("STREAM.UPDATE.S", {"name": "S", "subjects": ["S.>"], "max_msgs": 1})
+    harbor.ask("STREAM.DELETE.S")
+    heard = [(reply.subject, reply.document) for reply in replies(other.read())]
+    kept = [event["action"] for subject, event in heard if subject.startswith("$JS.EVENT.ADVISORY.STREAM")]
+    assert kept == ["create", "modify", "delete"]
+    audits = [event for subject, event in heard if subject == "$JS.EVENT.ADVISORY.API"]
+    assert [event["subject"].rsplit(".", 2)[1] for event in audits] == ["CREATE", "INFO", "UPDATE", "DELETE"]
+    assert '"err_code":10059' in audits[1]["response"]
+    assert audits[0]["client"]["id"] == harbor.client.session.cid
+    assert "request" not in audits[3]
