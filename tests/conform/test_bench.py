@@ -10,10 +10,15 @@ from click.testing import CliRunner
 from tidelog.bench import compare as comparing
 from tidelog.bench.case import CASES, Access, Case, Kind, named
 from tidelog.bench.fault import WrongDelivery
+from tidelog.bench.jetstream.case import STREAM_CASES
+from tidelog.bench.jetstream.case import named as named_streams
+from tidelog.bench.jetstream.stage import Stage
 from tidelog.bench.link import dial
 from tidelog.bench.run import Outcome, measure
-from tidelog.bench.server import serving
+from tidelog.bench.server import Server, serving
 from tidelog.cli.bench import bench
+from tidelog.client import connect
+from tidelog.client.jetstream import JetStream
 
 PEER = Path(sysconfig.get_path("scripts")) / "nats-server"
 
@@ -89,3 +94,36 @@ def test_permissions_case_is_really_bounded() -> None:
         while b"PONG" not in answer:
             answer += link.recv(4096)
     assert b"Permissions Violation for Publish" in answer
+
+
+def test_streams_are_measured_and_every_answer_is_looked_at() -> None:
+    """All cases, with little in the streams."""
+    with serving(Access.OPEN, (str(PEER),), streams=True) as (server,):
+        for case in STREAM_CASES:
+            with Stage(case, server.target(), scale=0.01) as stage:
+                stage.ready()
+                outcome = stage.measure(2)
+                assert outcome.count > 0
+                assert outcome.elapsed_ns > 0
+
+
+def test_a_stream_that_lost_something_is_no_figure() -> None:
+    (case,) = named_streams(("js-get-batch",))
+    with serving(Access.OPEN, (str(PEER),), streams=True) as (server,):
+        with Stage(case, server.target(), scale=0.01) as stage, connect(server_url(server)) as connection:
+            JetStream(connection).delete_message("B00000", 1_234)
+            with pytest.raises(WrongDelivery, match="message 1233 of"):
+                stage.measure(1)
+
+
+def test_js_measures_the_streams_of_a_running_server() -> None:
+    with serving(Access.OPEN, (str(PEER),), streams=True) as (server,):
+        arguments = ["js", "--server", server_url(server), "--case", "js-async", "--scale", "0.05", "--json"]
+        result = CliRunner().invoke(bench, arguments)
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)
+    assert (row["case"], row["rate"] > 0, row["messages"] > 0) == ("js-async", True, True)
+
+
+def server_url(server: Server) -> str:
+    return f"nats://{server.ports.host}:{server.ports.port}"

@@ -6,16 +6,20 @@ machine does falls on both. A round counts only if every message arrived; a case
 failure, not a row.
 """
 
+import contextlib
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from tidelog.base.errors import TidelogError
-from tidelog.bench.case import RATE, Case, Goal, Kind
+from tidelog.bench.case import RATE, Access, Case, Goal, Kind
 from tidelog.bench.fault import WrongDelivery
+from tidelog.bench.jetstream.case import ALWAYS, StreamCase
+from tidelog.bench.jetstream.stage import Stage
 from tidelog.bench.run import Outcome, calibrate, cpu_s, measure
 from tidelog.bench.server import Server, serving
 
@@ -71,11 +75,46 @@ class Row:
         return None if self.goal is None else self.goal.met_by(self.ratio)
 
 
+AnyCase = Case | StreamCase
+
+
+class Work(Protocol):
+    """A case on one server."""
+
+    def calibrate(self, seconds: float) -> int:
+        """How much work takes about so long."""
+
+    def ready(self) -> None:
+        """Prepare a round. Not measured."""
+
+    def measure(self, amount: int) -> Outcome:
+        """A round. Raises unless all of the work was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreWork:
+    case: Case
+    server: Server
+
+    def calibrate(self, seconds: float) -> int:
+        return calibrate(self.case, self.server.target(), seconds)
+
+    def ready(self) -> None: ...
+
+    def measure(self, amount: int) -> Outcome:
+        in_msgs = self.server.in_msgs() if self.case.kind is Kind.PUBLISH else None
+        outcome = measure(self.case, self.server.target(), amount)
+        if in_msgs is not None:
+            require_in_msgs(self.server, in_msgs, outcome)
+        return outcome
+
+
 @dataclass(slots=True)
 class Side:
     """One of the two servers of a case, and what its rounds gave."""
 
     server: Server
+    work: Work
     amount: int = 0
     rounds: list[dict[str, float]] = field(default_factory=list)
     costs: list[Cost] = field(default_factory=list)
@@ -91,7 +130,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    case: Case
+    case: AnyCase
     rows: tuple[Row, ...]
     ours_cost: Cost
     peer_cost: Cost
@@ -110,7 +149,7 @@ class Comparison:
 
 
 def compare(
-    cases: Sequence[Case],
+    cases: Sequence[AnyCase],
     *,
     ours: Sequence[str],
     peer: Sequence[str],
@@ -131,7 +170,7 @@ def compare(
 
 
 def compare_case(
-    case: Case,
+    case: AnyCase,
     *,
     ours: Sequence[str],
     peer: Sequence[str],
@@ -139,22 +178,40 @@ def compare_case(
     scale: float,
     progress: Callable[[str], None],
 ) -> CaseResult:
-    with serving(case.access, ours, peer) as servers:
-        sides = [Side(server) for server in servers]
+    with contextlib.ExitStack() as stack:
+        sides = [Side(server, work) for server, work in working(case, stack, scale, (ours, peer), progress)]
         for side in sides:
             progress(f"{case.name}: calibrating")
-            side.amount = calibrate(case, side.server.target(), ROUND_S * scale)
+            side.amount = side.work.calibrate(ROUND_S * scale)
         for number in range(rounds):
             progress(f"{case.name}: round {number + 1} of {rounds}")
             for side in sides if number % 2 == 0 else reversed(sides):
-                one_round(case, side)
+                one_round(side)
     left, right = sides
     units = [RATE, *(unit for unit in left.rounds[0] if unit != RATE)]
     rows = tuple(row_of(case, unit, left, right) for unit in units)
     return CaseResult(case, rows, left.median_cost(), right.median_cost())
 
 
-def row_of(case: Case, unit: str, left: Side, right: Side) -> Row:
+def working(
+    case: AnyCase,
+    stack: contextlib.ExitStack,
+    scale: float,
+    commands: Sequence[Sequence[str]],
+    progress: Callable[[str], None],
+) -> Iterator[tuple[Server, Work]]:
+    """A fresh server for each command, ready for the case."""
+    if isinstance(case, Case):
+        servers = stack.enter_context(serving(case.access, *commands))
+        yield from ((server, CoreWork(case, server)) for server in servers)
+        return
+    block = "jetstream { sync_interval: always }" if case.sync == ALWAYS else ""
+    for server in stack.enter_context(serving(Access.OPEN, *commands, block=block, streams=True)):
+        progress(f"{case.name}: filling")
+        yield server, stack.enter_context(Stage(case, server.target(), scale=scale))
+
+
+def row_of(case: AnyCase, unit: str, left: Side, right: Side) -> Row:
     name = case.name if unit == RATE else f"{case.name} {unit}"
     return Row(
         name,
@@ -166,14 +223,12 @@ def row_of(case: Case, unit: str, left: Side, right: Side) -> Row:
     )
 
 
-def one_round(case: Case, side: Side) -> None:
+def one_round(side: Side) -> None:
     server = side.server
-    in_msgs = server.in_msgs() if case.kind is Kind.PUBLISH else None
+    side.work.ready()
     before = server.cpu_s(), cpu_s(), machine_busy_s(), time.monotonic()
-    outcome = measure(case, server.target(), side.amount)
+    outcome = side.work.measure(side.amount)
     after = server.cpu_s(), cpu_s(), machine_busy_s(), time.monotonic()
-    if in_msgs is not None:
-        require_in_msgs(server, in_msgs, outcome)
     by_server_s, by_generator_s, by_all_s, whole_s = (
         now - then for now, then in zip(after, before, strict=True)
     )

@@ -41,7 +41,6 @@ cdef enum:
     BUFFER_SIZE = 64 * 1024
     TICK_MS = 100
     REQUESTERS_MAX = 64
-    DIGITS = 8
     LINE_MAX = 32 * 1024
 
 cdef struct inbox_t:
@@ -66,7 +65,7 @@ cdef struct shape_t:
     int64_t reply_body_at
 
 
-cdef inline void put_digits(char* to, int64_t value) noexcept nogil:
+cdef void put_digits(char* to, int64_t value) noexcept nogil:
     cdef int index
     for index in range(DIGITS - 1, -1, -1):
         to[index] = c"0" + <char>(value % 10)

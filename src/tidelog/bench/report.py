@@ -19,7 +19,7 @@ from tidelog.bench.link import Target, read_until
 GIT_TIMEOUT_S = 5.0
 LEGEND = (
     "Rates: ours/peer, more is better. Latencies (us): ours/peer, less is better. "
-    "Rates count deliveries, in publish-only cases messages sent."
+    "Rates count deliveries, in publish-only cases messages sent; of streams messages stored or read."
 )
 
 
@@ -146,7 +146,7 @@ def as_json(comparison: Comparison) -> str:
 
 def as_markdown(comparison: Comparison, facts: Facts) -> str:
     """For docs/benchmarks: the facts, the table with the spread of the rounds, and who used the CPU."""
-    lines = ["# Core: tidelog against nats-server", ""]
+    lines = ["# Tidelog against nats-server", ""]
     lines += [f"- {name}: {value}" for name, value in facts.lines()]
     lines += [f"- Rounds: {comparison.rounds} of each, interleaved; medians"]
     lines += [f"- Others took up to {busiest(comparison):.2f} of a processor", "", LEGEND, ""]

@@ -68,7 +68,16 @@ class Ports:
 class Server:
     """A running server; a context manager that ends the process."""
 
-    def __init__(self, command: Sequence[str], config: Path, folder: Path, access: Access, ca: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        config: Path,
+        folder: Path,
+        access: Access,
+        ca: Path,
+        *,
+        streams: bool = False,
+    ) -> None:
         self.command = tuple(command)
         self.access = access
         self.ca = ca
@@ -76,6 +85,8 @@ class Server:
         self.log = folder / "log"
         with self.log.open("wb") as log:
             arguments = [*command, "-c", str(config), "--ports_file_dir", str(folder)]
+            if streams:
+                arguments += ["-js", "-sd", str(folder / "store")]
             try:
                 self.process = subprocess.Popen(
                     arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -149,18 +160,25 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(access: Access, *commands: Sequence[str]) -> Iterator[list[Server]]:
-    """One server per command, all with the same configuration."""
+def serving(
+    access: Access, *commands: Sequence[str], block: str = "", streams: bool = False
+) -> Iterator[list[Server]]:
+    """One server per command, all with the same configuration, of which `block` is a part.
+
+    With `streams` each has a directory for them.
+    """
     with tempfile.TemporaryDirectory(prefix="tidelog-bench-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         certificate, key = folder / "cert.pem", folder / "key.pem"
         if access is Access.TLS:
             write_certificate(certificate, key)
         config = folder / "server.conf"
-        config.write_text(config_text(access, certificate, key))
+        config.write_text(config_text(access, certificate, key) + block)
         servers = []
         for number, command in enumerate(commands):
             own = folder / str(number)
             own.mkdir()
-            servers.append(stack.enter_context(Server(command, config, own, access, certificate)))
+            servers.append(
+                stack.enter_context(Server(command, config, own, access, certificate, streams=streams))
+            )
         yield servers

@@ -4,9 +4,10 @@ import contextlib
 import ssl
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -17,6 +18,9 @@ from tidelog.base.errors import TidelogError
 from tidelog.bench import report
 from tidelog.bench.case import CASES, RATE, Access, Case, named
 from tidelog.bench.compare import ROUND_S, Comparison, compare
+from tidelog.bench.jetstream.case import ALWAYS, SAME, STREAM_CASES, StreamCase
+from tidelog.bench.jetstream.case import named as named_streams
+from tidelog.bench.jetstream.stage import Stage
 from tidelog.bench.link import Target
 from tidelog.bench.run import calibrate, measure
 from tidelog.bench.server import serving
@@ -27,18 +31,25 @@ from tidelog.bench.store.peer import version as peer_version
 from tidelog.bench.store.run import StoreReport
 from tidelog.bench.store.run import run as run_store
 from tidelog.bench.store.stage import ROUNDS
+from tidelog.cli import output
 
 PEER_NAME = "nats-server"
 # Of a processor: above this a person is told that the machine was not idle.
 BUSY = 0.1
 
-case_option = click.option(
-    "--case",
-    "names",
-    multiple=True,
-    type=click.Choice([case.name for case in CASES]),
-    help="Only this case; may be given several times.",
-)
+
+def case_option(names: list[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--case",
+        "names",
+        multiple=True,
+        type=click.Choice(names),
+        help="Only this case; may be given several times.",
+    )
+
+
+CORE_NAMES = [case.name for case in CASES]
+STREAM_NAMES = [case.name for case in STREAM_CASES]
 scale_option = click.option(
     "--scale",
     default=1.0,
@@ -56,7 +67,7 @@ def bench() -> None:
 @bench.command()
 @click.option("--server", default="nats://127.0.0.1:4222", show_default=True, help="nats:// or tls:// URL.")
 @click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="Trusted certificates, for tls://.")
-@case_option
+@case_option(CORE_NAMES)
 @scale_option
 def core(server: str, ca: str | None, names: tuple[str, ...], scale: float) -> None:
     """Put load on a running server and say how fast it was; every message is verified."""
@@ -80,6 +91,58 @@ def core(server: str, ca: str | None, names: tuple[str, ...], scale: float) -> N
     Console().print(shown)
 
 
+@bench.command()
+@click.option("--server", default="nats://127.0.0.1:4222", show_default=True, help="nats:// URL.")
+@case_option(STREAM_NAMES)
+@scale_option
+@click.option("--json", "-j", "as_json", is_flag=True, help="A JSON document.")
+def js(server: str, names: tuple[str, ...], scale: float, as_json: bool) -> None:
+    """Put load on the streams of a running server and say how fast they were; every answer is verified.
+
+    Makes streams of its own (B00000 and so on, KV_BENCH) and removes them. Cases with a sync setting of the server's
+    are left to `compare`.
+    """
+    shown = Table(caption="Messages stored or read.")
+    for heading in ("case", "what"):
+        shown.add_column(heading, no_wrap=True)
+    for heading in ("msg/s", "messages", "generator CPU"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    target = Target.parse(server)
+    found: list[dict[str, object]] = []
+    with Console(stderr=True).status("starting") as status:
+        for case in named_streams(names):
+            if case.sync == ALWAYS and not names:
+                continue
+            status.update(f"{case.name}: {case.title}")
+            with Stage(case, target, scale=scale) as stage:
+                amount = stage.calibrate(ROUND_S * scale)
+                stage.ready()
+                outcome = stage.measure(amount)
+            share = outcome.generator_cpu_s * 1e9 / outcome.elapsed_ns
+            cells = (report.number(outcome.rate), f"{outcome.count:,}", f"{share:.2f}")
+            shown.add_row(case.name, case.title, *cells)
+            sync = case.sync if case.file else ""
+            found.append(
+                {
+                    "case": case.name,
+                    "rate": round(outcome.rate, 3),
+                    "messages": outcome.count,
+                    "sync": "" if sync == SAME else sync,
+                }
+            )
+    if as_json:
+        output.write_json(found)
+    else:
+        Console().print(shown)
+
+
+def chosen(names: tuple[str, ...], kind: str | None) -> list[Case | StreamCase]:
+    """Those of the names; without any, all of a kind, or all."""
+    core = named(names) if kind != "js" and (not names or set(names) & set(CORE_NAMES)) else []
+    streams = named_streams(names) if kind != "core" and (not names or set(names) & set(STREAM_NAMES)) else []
+    return [*core, *streams]
+
+
 def suitable(names: tuple[str, ...], target: Target) -> list[Case]:
     """The cases that can run there. `permissions` needs a server that has them, so it must be asked for."""
     if target.tls is not None:
@@ -91,8 +154,10 @@ def suitable(names: tuple[str, ...], target: Target) -> list[Case]:
 
 @bench.command(name="compare")
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1), help="Rounds of each.")
-@case_option
+@case_option(CORE_NAMES + STREAM_NAMES)
 @scale_option
+@click.option("--core", "kind", flag_value="core", help="The core cases only.")
+@click.option("--js", "kind", flag_value="js", help="The cases of streams only.")
 @click.option("--ours", type=click.Path(exists=True, dir_okay=False), help="Executable to run as ours.")
 @click.option("--peer", type=click.Path(exists=True, dir_okay=False), help="Executable to compare with.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, allow_dash=True), help="File, or -.")
@@ -101,6 +166,7 @@ def compare_command(
     rounds: int,
     names: tuple[str, ...],
     scale: float,
+    kind: str | None,
     ours: str | None,
     peer: str | None,
     json_path: str | None,
@@ -118,7 +184,7 @@ def compare_command(
         facts = identify(ours_command, peer_command)
         with console.status("starting") as status:
             comparison = compare(
-                named(names),
+                chosen(names, kind),
                 ours=ours_command,
                 peer=peer_command,
                 rounds=rounds,
