@@ -1,5 +1,6 @@
 """The generator against the real nats-server, on both sides of the comparison: every case does its work."""
 
+import contextlib
 import json
 import sysconfig
 from pathlib import Path
@@ -109,11 +110,14 @@ def test_streams_are_measured_and_every_answer_is_looked_at() -> None:
 
 def test_a_stream_that_lost_something_is_no_figure() -> None:
     (case,) = named_streams(("js-get-batch",))
-    with serving(Access.OPEN, (str(PEER),), streams=True) as (server,):
-        with Stage(case, server.target(), scale=0.01) as stage, connect(server_url(server)) as connection:
-            JetStream(connection).delete_message("B00000", 1_234)
-            with pytest.raises(WrongDelivery, match="message 1233 of"):
-                stage.measure(1)
+    with contextlib.ExitStack() as stack:
+        (server,) = stack.enter_context(serving(Access.OPEN, (str(PEER),), streams=True))
+        stage = stack.enter_context(Stage(case, server.target(), scale=0.01))
+        js = JetStream(stack.enter_context(connect(server_url(server))))
+        (stream,) = js.stream_names()
+        js.delete_message(stream, 1_234)
+        with pytest.raises(WrongDelivery, match="message 1233 of"):
+            stage.measure(1)
 
 
 def test_js_measures_the_streams_of_a_running_server() -> None:

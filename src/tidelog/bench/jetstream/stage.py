@@ -33,6 +33,8 @@ FILL_WINDOW = 2_000
 FIRST_AMOUNT = {Act.BATCH: 4, Act.ORDERED: 1, Act.PUSHED: 1, Act.FETCH: 1, Act.FILTERED: 4, Act.GET_BATCH: 1}
 KINDS = {Act.ORDERED: CONSUMED, Act.PUSHED: PUSHED, Act.FETCH: FETCHED, Act.FILTERED: CONSUMED}
 CALIBRATION_TIMEOUT_S = 30.0
+# No two streams of a process have one name: a peer that deletes in the background may mix up what follows quickly.
+NAMES = (f"B{number:05d}" for number in itertools.count())
 
 
 class Stage:
@@ -44,7 +46,6 @@ class Stage:
         self._stored = max(2_000, round(case.stored * min(1.0, scale))) if case.stored else 0
         if case.act is Act.FILTERED:
             self._stored = max(2, round(self._stored / 1_000)) * 1_000
-        self._names = (f"B{number:05d}" for number in itertools.count())
         self._consumers = (f"c{number:07d}" for number in itertools.count())
         self._stack = contextlib.ExitStack()
         self._subjects = content.subjects_of(case)
@@ -113,7 +114,7 @@ class Stage:
 
     def _make_stream(self) -> None:
         case = self.case
-        self._stream = next(self._names)
+        self._stream = next(NAMES)
         config: dict[str, Any] = {
             "name": self._stream,
             "subjects": ["data.>"],

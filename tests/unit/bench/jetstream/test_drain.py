@@ -62,7 +62,7 @@ def test_pushed_messages_pass_and_flow_control_is_answered(pair: Pair) -> None:
     for piece in b"".join(frames).splitlines(keepends=True):
         pair[1].sendall(piece)
     read(pair, Source(opening=b"PUB open\r\n", ack_head=HEAD, count=5), PUSHED)
-    assert pair[1].recv(4096) == b"PUB open\r\nPUB $JS.FC.S.c.x 0\r\n\r\n"
+    assert requests_of(pair[1], 1, b"FC") == b"PUB open\r\nPUB $JS.FC.S.c.x 0\r\n\r\n"
 
 
 @pytest.mark.parametrize(
