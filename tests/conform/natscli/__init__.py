@@ -1,0 +1,1 @@
+"""Sessions with the real `nats` command, which both servers must answer alike."""
