@@ -30,6 +30,7 @@ cdef class Log:
     cdef bint bounded                  # there are limits that an append can meet
     cdef uint64_t max_messages
     cdef uint64_t max_size
+    cdef uint64_t uncounted
     cdef uint64_t max_per_subject
     cdef bint discard_new
     cdef bint discard_new_per_subject
@@ -45,4 +46,5 @@ cdef class Log:
     ) except -1
     cdef object refuse(self, error, str what)
     cdef Head* aging(self) except? NULL
+    cpdef uint64_t counted_size(self) noexcept
     cdef int enforce_limits(self) except -1

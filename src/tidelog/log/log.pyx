@@ -229,6 +229,7 @@ cdef class Log:
         bounds = self.settings.limits
         self.max_messages = bounds.max_messages
         self.max_size = bounds.max_size
+        self.uncounted = self.settings.uncounted
         self.max_per_subject = bounds.max_per_subject
         self.discard_new = bounds.discard_new
         self.discard_new_per_subject = bounds.discard_new_per_subject
@@ -244,6 +245,8 @@ cdef class Log:
         cdef Store store = self.store
         cdef uint32_t slot = NO_VALUE
         cdef bint replaces
+        cdef uint64_t whole
+        size -= self.uncounted
         if self.max_size and <uint64_t>size > self.max_size:
             raise LimitReached("size", f"a message of {size} bytes does not fit into a log of {self.max_size}")
         if not (self.discard_new or self.discard_new_per_subject):
@@ -257,11 +260,19 @@ cdef class Log:
             return 0
         if self.max_messages and store.count >= self.max_messages and not replaces:
             raise LimitReached("messages", "maximum messages exceeded")
-        if self.max_size and store.size + size > self.max_size and not (
-            replaces and store.size + size <= self.max_size + store.size_of(store.index.lists.first(slot))
+        whole = self.counted_size() + size
+        if self.max_size and whole > self.max_size and not (
+            replaces
+            and whole <= self.max_size + store.size_of(store.index.lists.first(slot)) - self.uncounted
         ):
             raise LimitReached("size", "maximum bytes exceeded")
         return 0
+
+    cpdef uint64_t counted_size(self) noexcept:
+        """Bytes of all messages, as limits and figures count them."""
+        cdef uint64_t left_out = self.uncounted * self.store.count
+        # Bytes that were found damaged are gone from the size before their number is known.
+        return self.store.size - left_out if left_out < self.store.size else 0
 
     cdef int enforce_limits(self) except -1:
         """Remove what is too much now. A message that cannot be read for that stays; it was not this one's fault."""
@@ -277,7 +288,7 @@ cdef class Log:
                 while store.count > self.max_messages:
                     store.remove(store.first_seq)
             if self.max_size:
-                while store.size > self.max_size and store.count > 1:
+                while self.counted_size() > self.max_size and store.count > 1:
                     store.remove(store.first_seq)
         except DiskFailed as error:
             self.keeper.trouble(error)
@@ -527,7 +538,7 @@ cdef class Log:
         store = self.store
         return LogState(
             messages=store.count,
-            size=store.size,
+            size=self.counted_size(),
             first_seq=store.first_seq,
             last_seq=store.last_seq,
             committed_seq=self.horizon.committed_seq,

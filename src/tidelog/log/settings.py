@@ -15,7 +15,7 @@ class Limits(Record):
     """What retention keeps; 0: without bound."""
 
     max_messages: int = 0
-    max_size: int = 0  # bytes of records
+    max_size: int = 0  # bytes of records, less `uncounted` for each
     max_age_ns: int = 0
     max_per_subject: int = 0
     discard_new: bool = (
@@ -34,6 +34,8 @@ class LogSettings(Record):
     # How complete segments are kept. What is packed already stays as it is until it is compacted.
     compression: Literal["none", "zstd"] = "none"
     encrypt: bool = False
+    # Bytes of every record that the size of the log leaves out; at most RECORD_HEADER_SIZE.
+    uncounted: int = 0
 
     @property
     def packs(self) -> bool:

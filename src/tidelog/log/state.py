@@ -6,7 +6,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class LogState:
     messages: int
-    size: int  # bytes of the messages' records
+    size: int  # bytes of the messages' records, less what the settings leave out
     first_seq: int  # of the oldest message; last_seq + 1 when there is none
     last_seq: int
     committed_seq: int

@@ -265,7 +265,7 @@ def check_limits(stream: Stream, part: Part, inflight: Inflight) -> None:
     store = stream.log.store
     if 0 < config.max_msgs < store.count + inflight.count:
         raise failure.STREAM_STORE_FAILED(err="maximum messages exceeded")
-    if 0 < config.max_bytes < store.size + inflight.size:
+    if 0 < config.max_bytes < stream.log.counted_size() + inflight.size:
         raise failure.STREAM_STORE_FAILED(err="maximum bytes exceeded")
     most = config.max_msgs_per_subject
     if config.discard_new_per_subject and most > 0 and not read_fields(part.header).get(b"Nats-Rollup"):

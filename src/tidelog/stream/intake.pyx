@@ -114,7 +114,7 @@ cdef class Intake(Subscriber):
 
     cdef int settle(self) except -1:
         """Tell the budget by how much the log has grown or shrunk."""
-        cdef int64_t size = <int64_t>self.log.store.size
+        cdef int64_t size = <int64_t>self.log.counted_size()
         if size != self.counted:
             self.budget.add(size - self.counted)
             self.counted = size
@@ -297,8 +297,8 @@ cdef class Intake(Subscriber):
         return 0
 
     def record_size(self, bytes subject not None, bytes header not None, bytes payload not None, ttl_s: int=0) -> int:
-        """What a message takes in the log."""
-        return encoded_size(len(subject), len(header), len(payload), ttl_s != 0)
+        """What a message takes in the log, as its limits count it."""
+        return encoded_size(len(subject), len(header), len(payload), ttl_s != 0) - self.log.uncounted
 
     cdef bint check(self, Draft* draft, Fields* fields, list held) except -1:
         """Whether the message is to be stored; False: it came before, and that was answered. Raises ApiFailure."""

@@ -19,10 +19,14 @@ from tidelog.base.limits import (
     SEGMENT_SIZE_MEMORY,
 )
 from tidelog.log.policy import THROUGHPUT, SyncPolicy, preset
+from tidelog.log.record import RECORD_HEADER_SIZE
 from tidelog.log.settings import Limits, LogSettings
 from tidelog.stream.stream_config import StreamConfig
 
 SYNC_KEY = "tidelog.sync"
+# The peer counts 30 bytes beside subject, headers and payload of a message in a file, and 16 of one in memory.
+COUNTED_IN_FILE = 30
+COUNTED_IN_MEMORY = 16
 
 
 class SyncKnobs(msgspec.Struct, forbid_unknown_fields=True):
@@ -72,4 +76,5 @@ def log_settings(config: StreamConfig, default: SyncPolicy) -> LogSettings:
             discard_new_per_subject=config.discard_new_per_subject,
         ),
         segment_size=segment_size,
+        uncounted=RECORD_HEADER_SIZE - (COUNTED_IN_MEMORY if memory else COUNTED_IN_FILE),
     )
