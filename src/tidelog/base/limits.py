@@ -255,5 +255,7 @@ CONSUMER_BATCH = 256
 CONSUMER_TURN = 8192
 # What is new in so many messages is counted by looking at them rather than in the index.
 CONSUMER_COUNT_WALK = 1024
+# The largest message that a rate lets through where the stream has no bound of its own.
+CONSUMER_BURST_SIZE = 1 * MIB
 # Bytes that may be on their way to a push consumer with flow control: the peer's bound, which clients expect.
 FLOW_WINDOW_SIZE = 32 * MIB

@@ -29,6 +29,8 @@ from tidelog.log.store cimport ALONE, Store
 from tidelog.log.tail cimport Run
 from tidelog.stream import consumer_event
 from tidelog.stream.ack cimport ACK, NAK, NEXT, PROGRESS, TERM, put_number
+from tidelog.stream.heading cimport header_of, made_header, with_line
+from tidelog.stream.heading import last_sequences
 from tidelog.stream.pending cimport Item
 from tidelog.stream.pull_request import Refused, read_request
 
@@ -36,7 +38,6 @@ cdef Py_ssize_t BATCH = limits.CONSUMER_BATCH
 cdef Py_ssize_t TURN = limits.CONSUMER_TURN
 cdef enum:
     NUMBERS_ROOM = 110       # five numbers and the dots between them
-VERSION = b"NATS/1.0\r\n"
 
 
 cdef class Consumer(Position):
@@ -424,12 +425,13 @@ cdef class Consumer(Position):
             return
         self.now_ns = self.clock.monotonic_ns()
         try:
-            asked = read_request(body)
-            self.keeper.judge(self, asked, self.now_ns)
+            asked = read_request(body, self.config, self.waiting.pin)
         except Refused as refusal:
             self.post.publish(reply, b"", header=b"NATS/1.0 %s\r\n\r\n" % str(refusal).encode())
             return
         request = Request(reply, asked, self.now_ns)
+        if self.waiting.pin and request.pin == self.waiting.pin:
+            self.waiting.hold_pin(self.now_ns)
         if asked.no_wait and not self.has_room(request):
             self.waiting.active_ns = self.now_ns
             return
@@ -483,6 +485,25 @@ cdef class Consumer(Position):
             self.post.send(reply, reply_size, NULL, 0, NULL, 0, b"", 0)
         return 0
 
+    # ---- pinned clients ----
+
+    def new_pin(self) -> bytes:
+        return consumer_event.new_id(self).encode()
+
+    def wall_ns(self) -> int:
+        return self.clock.now_ns()
+
+    def pinned(self) -> None:
+        """A client gets everything from now on."""
+        self.remember(self.waiting.pin_due_ns)
+        consumer_event.pinned(self, self.config.priority_groups[0], self.waiting.pin.decode())
+
+    def unpin(self, reason: str) -> None:
+        """Whoever asks next is pinned."""
+        if self.waiting.pin:
+            self.waiting.unpin()
+            consumer_event.unpinned(self, self.config.priority_groups[0], reason)
+
     # ---- time ----
 
     cdef int remember(self, int64_t due_ns) except -1:
@@ -524,7 +545,8 @@ cdef class Consumer(Position):
             self.keeper.resumed(self)
         if self.waiting is not None:
             self.waiting.settle(self.now_ns, True, True)
-            self.keeper.check_pin(self, self.now_ns)
+            if self.waiting.pin_due_ns and self.waiting.pin_due_ns <= self.now_ns:
+                self.unpin("timeout")
         elif self.active and self.pace.beat_ns and self.pace.beat_ns <= self.now_ns:
             self.pace.beat_ns = self.now_ns + self.pace.heartbeat_ns
             self.post.publish(self.deliver_subject, b"", header=self.heartbeat())
@@ -557,27 +579,3 @@ cdef class Consumer(Position):
             return False
         self.keeper.inactive(self)
         return True
-
-
-cdef bytes header_of(Head* head):
-    return body_of(head)[:head.header_size]
-
-
-cdef bytes made_header(Head* head):
-    """The header block of a message that is sent without its payload."""
-    return with_line(header_of(head), b"Nats-Msg-Size: %d\r\n" % (body_size(head) - <Py_ssize_t>head.header_size))
-
-
-cdef bytes with_line(bytes header, bytes line):
-    """A header block with one line more."""
-    return (header[:len(header) - 2] if header else VERSION) + line + b"\r\n"
-
-
-def last_sequences(header: bytes) -> tuple[int, int]:
-    """`Nats-Last-Consumer` and `Nats-Last-Stream` of a header block; 0: there is none."""
-    found = {b"nats-last-consumer": 0, b"nats-last-stream": 0}
-    for line in header.split(b"\r\n"):
-        name, _, value = line.partition(b":")
-        if name.lower() in found and value.strip().isdigit():
-            found[name.lower()] = int(value)
-    return found[b"nats-last-consumer"], found[b"nats-last-stream"]

@@ -18,7 +18,6 @@ cdef enum:
     SKIP
     ENDED
 
-LOWEST_PRIORITY = 9
 
 
 cdef class Request:
@@ -196,13 +195,12 @@ cdef class Waiting:
             self.pin = request.pin = self.owner.new_pin()
             self.pinned_ns = self.owner.wall_ns()
             self.hold_pin(now_ns)
-            self.owner.pinned(request.group)
+            self.owner.pinned()
         return 0
 
     def hold_pin(self, int64_t now_ns) -> None:
         """The pinned client has been heard of."""
         self.pin_due_ns = now_ns + self.owner.config.priority_timeout
-        self.owner.remember(self.pin_due_ns)
 
     def unpin(self) -> None:
         self.pin = b""

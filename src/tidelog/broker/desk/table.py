@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from tidelog.broker.desk import account, message, stream
+from tidelog.broker.desk import account, consumer, message, stream
 from tidelog.broker.desk.request import Entry
 
-ENTRIES = (*account.ENTRIES, *stream.ENTRIES, *message.ENTRIES)
+ENTRIES = (*account.ENTRIES, *stream.ENTRIES, *message.ENTRIES, *consumer.ENTRIES)
 
 
 class Table:
