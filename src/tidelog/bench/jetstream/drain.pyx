@@ -322,7 +322,7 @@ cdef int read_source(draining_t* draining) noexcept nogil:
             return code
         if draining.run.stopped:
             return STOPPED
-    return FINE
+    return flush(draining)
 
 
 def drain(Run run, int fd, Expected expected, list sources, int kind, int64_t batch, bytes inbox):
