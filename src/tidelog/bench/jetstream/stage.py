@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from tidelog.base.errors import ApiError
 from tidelog.bench.fault import ServerFailed, require
 from tidelog.bench.jetstream import content
 from tidelog.bench.jetstream.case import ALWAYS, WRITES, Act, StreamCase
