@@ -293,12 +293,8 @@ def check_priority(config: ConsumerConfig) -> None:
     for group in config.priority_groups:
         if not group:
             raise failure.CONSUMER_EMPTY_GROUP_NAME()
-        if not is_group_name(group):
+        if not _GROUP_NAME.fullmatch(group):
             raise failure.CONSUMER_INVALID_GROUP_NAME()
-
-
-def is_group_name(name: str) -> bool:
-    return _GROUP_NAME.fullmatch(name) is not None
 
 
 # -- among others --

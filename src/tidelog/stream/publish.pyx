@@ -177,7 +177,8 @@ cdef int64_t ttl_seconds(bytes text) except? -2:
     cdef int64_t ttl_ns
     if text.lower() == b"never":
         return -1
-    if text.isdigit() and len(text) < 10:
+    # A bare 0 is a duration, and too short for one.
+    if text.isdigit() and len(text) < 10 and text != b"0":
         return int(text)
     try:
         ttl_ns = parse_duration_ns(text.decode("ascii"))

@@ -47,13 +47,13 @@ def test_lines_are_put_in_and_taken_out() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [(b"5", 5), (b"0", 0), (b"never", -1), (b"NEVER", -1), (b"1s", 1), (b"1m30s", 90), (b"1500ms", 1)],
+    [(b"5", 5), (b"00", 0), (b"never", -1), (b"NEVER", -1), (b"1s", 1), (b"1m30s", 90), (b"1500ms", 1)],
 )
 def test_a_time_to_live_is_read(text: bytes, seconds: int) -> None:
     assert read_ttl(text) == seconds
 
 
-@pytest.mark.parametrize("text", [b"999ms", b"-1", b"soon", b"1.5", b"\xff"])
+@pytest.mark.parametrize("text", [b"999ms", b"0", b"-1", b"soon", b"1.5", b"\xff"])
 def test_what_is_no_time_to_live_is_refused(text: bytes) -> None:
     with pytest.raises(InvalidTtl):
         read_ttl(text)

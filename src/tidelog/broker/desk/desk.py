@@ -5,7 +5,7 @@
     desk.close(name)
 
 Promises
-  * Every request that somebody waits for is answered, also with what went wrong inside.
+  * Every request that it knows is answered, also with what went wrong inside. What it does not know it leaves alone.
   * Requests of one account are carried out in the order in which they came.
   * Requests that streams and consumers answer themselves, because there are so many (`ELSEWHERE`), never come here: if
     nobody listens, whoever asks is told so at once.
@@ -20,8 +20,8 @@ from tidelog.base.clock import Clock
 from tidelog.base.errors import StorageError
 from tidelog.broker.account import Account
 from tidelog.broker.desk.audit import AUDIT, card_of
-from tidelog.broker.desk.request import Entry, Later, Parts, Request
-from tidelog.broker.desk.table import SYSTEM_ENTRIES, Table
+from tidelog.broker.desk.request import Later, Request
+from tidelog.broker.desk.table import Table
 from tidelog.broker.session import Session
 from tidelog.stream import failure
 from tidelog.stream.account import AccountStreams
@@ -31,7 +31,6 @@ from tidelog.stream.failure import ApiFailure
 from tidelog.stream.metadata import asks_too_much
 from tidelog.stream.post import Post
 from tidelog.stream.surroundings import AccountLimits
-from tidelog.subject.alias import Alias
 from tidelog.subject.route import Reception, Subscription
 
 PREFIX = "$JS.API."
@@ -45,13 +44,6 @@ class DeskSettings:
     strict: bool = True
 
 
-def unknown(_request: Request) -> Parts | Later:
-    raise failure.BAD_REQUEST()
-
-
-UNKNOWN = Entry(">", "system_response", unknown)
-
-
 class Desk:
     """Of one server."""
 
@@ -60,16 +52,13 @@ class Desk:
         self.clock = clock
         self.settings = settings
         self.table = Table()
-        self.system_table = Table(SYSTEM_ENTRIES)
         self.accounts: dict[str, AccountDesk] = {}
 
-    def open(self, account: Account, limits: AccountLimits | None, *, is_system: bool = False) -> AccountDesk:
-        """Answer in an account. Without `limits` it may have no streams, and is told so."""
+    def open(self, account: Account, limits: AccountLimits | None) -> AccountDesk:
         streams = None
         if limits is not None:
             streams = self.engine.open_account(account.name, account.interest, limits)
-        table = self.system_table if is_system else self.table
-        desk = AccountDesk(self, account, streams, table)
+        desk = AccountDesk(self, account, streams)
         self.accounts[account.name] = desk
         return desk
 
@@ -85,9 +74,8 @@ class Desk:
 class AccountDesk:
     """Of one account. `streams` None: it may have none."""
 
-    def __init__(self, desk: Desk, account: Account, streams: AccountStreams | None, table: Table) -> None:
+    def __init__(self, desk: Desk, account: Account, streams: AccountStreams | None) -> None:
         self.desk = desk
-        self.table = table
         self.account = account
         self.streams = streams
         self.post = streams.post if streams is not None else Post(account.interest, account.chance)
@@ -96,26 +84,17 @@ class AccountDesk:
         self.requests = 0
         self.refusals = 0
         reception = Reception(self.receive, ELSEWHERE)
-        account.interest.insert(Subscription(f"{PREFIX}>".encode(), b"", b"", reception))
-        if domain and streams is not None:
-            self.listen_in_domain(f"$JS.{domain}.API.")
-
-    def listen_in_domain(self, prefix: str) -> None:
-        """Clients may name the domain in front of the API, and of the subjects of buckets."""
-        interest, chance = self.account.interest, self.account.chance
-        buckets = (f"{prefix}$KV.".encode(), f"{prefix}$OBJ.".encode())
-        whole = Alias(interest, chance, prefix.encode(), PREFIX.encode(), buckets)
-        interest.insert(Subscription(f"{prefix}>".encode(), b"", b"", whole))
-        for bucket in buckets:
-            alias = Alias(interest, chance, prefix.encode(), b"")
-            interest.insert(Subscription(bucket + b">", b"", b"", alias))
+        # Who may have no streams is told so where he asks what he may have; for the rest there is nobody.
+        subject = f"{PREFIX}>" if streams is not None else f"{PREFIX}INFO"
+        account.interest.insert(Subscription(subject.encode(), b"", b"", reception))
 
     def receive(
         self, subject: bytes, reply: bytes | None, header: bytes, body: bytes, session: Session | None
     ) -> None:
         text = subject.decode("utf-8", "replace")
-        entry = self.table.find(text.split(".")[2:]) or UNKNOWN
-        self.carry_out(Request(self, entry, text, reply, header, body, session))
+        entry = self.desk.table.find(text.split(".")[2:])
+        if entry is not None:
+            self.carry_out(Request(self, entry, text, reply, header, body, session))
 
     def carry_out(self, request: Request) -> None:
         try:

@@ -36,7 +36,16 @@ class Purged(msgspec.Struct):
     purged: int = 0
 
 
+class NamesRequest(msgspec.Struct):
+    PEER_NAME = "JSApiStreamNamesRequest"
+
+    offset: Int = 0
+    subject: str = ""
+
+
 class ListRequest(msgspec.Struct):
+    PEER_NAME = "JSApiStreamListRequest"
+
     offset: Int = 0
     subject: str = ""
 
@@ -90,8 +99,7 @@ def info(request: Request) -> tuple[msgspec.Struct, ...]:
     if asked.subjects_filter:
         counts = subject_counts(stream, asked.subjects_filter)
         if counts:
-            offset = max(asked.offset, 0)
-            page = Page(len(counts), min(offset, len(counts)) if offset else 0, LISTED_SUBJECTS)
+            page = Page(len(counts), max(asked.offset, 0), LISTED_SUBJECTS)
             shown = sorted(counts)[page.offset : page.offset + LISTED_SUBJECTS]
             described_as.state.subjects = {subject: counts[subject] for subject in shown} or None
     return page, described_as
@@ -107,7 +115,7 @@ def subject_counts(stream: Stream, pattern: str) -> dict[str, int]:
 
 def names(request: Request) -> tuple[msgspec.Struct, ...]:
     streams = request.streams
-    asked = request.decode_if_any(ListRequest)
+    asked = request.decode_if_any(NamesRequest)
     found = streams.names(asked.subject)
     offset = min(max(asked.offset, 0), len(found))
     shown = found[offset : offset + LISTED_NAMES]
@@ -141,12 +149,14 @@ def purge(request: Request) -> tuple[msgspec.Struct, ...]:
     if asked.seq and asked.keep:
         raise failure.BAD_REQUEST()
     stream = request.stream()
-    purged = stream.purge(
-        Filter(asked.filter.encode()) if asked.filter else None,
-        before_seq=asked.seq or None,
-        keep=asked.keep,
-    )
-    return DONE, Purged(purged)
+    if asked.filter and not is_valid_subject(asked.filter.encode()):
+        return DONE, Purged()  # nothing has such a subject
+    wanted = Filter(asked.filter.encode()) if asked.filter else None
+    return DONE, Purged(stream.purge(wanted, before_seq=asked.seq or None, keep=asked.keep))
+
+
+def for_clusters(_request: Request) -> Done:
+    raise failure.CLUSTER_REQUIRED()
 
 
 ENTRIES = (
@@ -157,4 +167,7 @@ ENTRIES = (
     Entry("STREAM.LIST", "stream_list_response", listing, (Page(), Infos())),
     Entry("STREAM.DELETE.*", "stream_delete_response", delete),
     Entry("STREAM.PURGE.*", "stream_purge_response", purge, (Purged(),)),
+    Entry("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", for_clusters),
+    Entry("STREAM.PEER.REMOVE.*", "stream_remove_peer_response", for_clusters),
+    Entry("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown_response", for_clusters),
 )

@@ -82,6 +82,16 @@ def test_a_stream_is_emptied(harbor: Harbor) -> None:
     assert harbor.ask("STREAM.PURGE.X")["purged"] == 0
 
 
+def test_a_purge_may_be_of_nothing_or_go_beyond_the_last(harbor: Harbor) -> None:
+    harbor.stream()
+    harbor.publish("S.1")
+    assert harbor.ask("STREAM.PURGE.S", {"filter": "S..1"})["purged"] == 0
+    assert harbor.ask("STREAM.PURGE.S", {"filter": "S.1", "seq": 50})["purged"] == 1
+    assert harbor.ask("STREAM.PURGE.S", {"seq": 100})["purged"] == 0
+    state = harbor.ask("STREAM.INFO.S")["state"]
+    assert (state["first_seq"], state["last_seq"]) == (100, 99)
+
+
 def test_a_stream_is_deleted(harbor: Harbor) -> None:
     harbor.stream()
     assert harbor.refused("STREAM.DELETE.S", {"x": 1})[1] == 10038

@@ -1,6 +1,0 @@
-class PendingTable:
-    count: int
-    pending: int
-    redelivered: int
-    queued: int
-    def clear(self) -> None: ...
