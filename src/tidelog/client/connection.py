@@ -24,7 +24,7 @@ import contextlib
 import secrets
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -80,12 +80,13 @@ def connect(
     echo: bool = True,
     inbox_prefix: str = "_INBOX",
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    parser: Callable[[], Collector] | None = None,
 ) -> Connection:
     """Connect to the first of the URLs that answers, in their order.
 
     `timeout_s` is for each of them, and later for every write that the server does not take. TLS is used when
     the scheme, the server or any `tls` argument asks for it. `tls_first` encrypts before the server's
-    greeting. Raises ServerError when a server refuses, otherwise what the last URL ran into.
+    greeting. `parser` makes one that keeps some messages for itself; it becomes `Connection.parser`. Raises ServerError when a server refuses, otherwise what the last URL ran into.
     """
     credential = Credential(user=user, password=password, token=token, seed=nkey_seed, jwt=jwt)
     if credentials_file:
@@ -95,7 +96,13 @@ def connect(
     encryption = Encryption(tls, tls_ca, tls_cert, tls_key, tls_first)
     failure: ClientError = ClientError("no server URL given")
     for address in addresses.parse_all(url):
-        connection = Connection(name=name, echo=echo, inbox_prefix=inbox_prefix, timeout_s=timeout_s)
+        connection = Connection(
+            name=name,
+            echo=echo,
+            inbox_prefix=inbox_prefix,
+            timeout_s=timeout_s,
+            parser=parser() if parser else None,
+        )
         try:
             connection._open(address, credential, encryption)
         except (Disconnected, Timeout) as error:
@@ -108,7 +115,9 @@ def connect(
 class Connection:
     """Made by `connect`. `info` is the server's INFO, as last heard."""
 
-    def __init__(self, *, name: str, echo: bool, inbox_prefix: str, timeout_s: float) -> None:
+    def __init__(
+        self, *, name: str, echo: bool, inbox_prefix: str, timeout_s: float, parser: Collector | None = None
+    ) -> None:
         self.name = name
         self.info: dict[str, Any] = {}
         self.url = ""
@@ -116,7 +125,7 @@ class Connection:
         self._echo = echo
         self._timeout_s = timeout_s
         self._transport: Transport | None = None
-        self._parser = Collector(client_role=True, max_control_line=CONTROL_LINE_MAX)
+        self.parser = parser or Collector(client_role=True, max_control_line=CONTROL_LINE_MAX)
         self._out = bytearray()
         self._subscriptions: dict[bytes, Subscription] = {}
         self._last_sid = 0
@@ -221,6 +230,13 @@ class Connection:
         while self._pongs_seen < awaited:
             if not self._pump(deadline - time.monotonic()):
                 raise Timeout(f"the server did not answer within {limit_s:g} s")
+
+    def take_in(self, timeout_s: float) -> bool:
+        """Send what is buffered and hand out what comes, once; for those with a parser of their own.
+
+        False: nothing came in time. Raises ServerError or Disconnected.
+        """
+        return self._pump(timeout_s)
 
     def rtt_s(self, timeout_s: float | None = None) -> float:
         """How long a round trip takes. What is buffered is flushed before."""
@@ -384,7 +400,7 @@ class Connection:
             data = transport.read()
             if data is None:
                 return False
-            found = self._parser.feed(data)
+            found = self.parser.feed(data)
         except Disconnected as error:
             self._fail(str(error))
             raise Disconnected(self._closed_reason) from error

@@ -42,6 +42,11 @@ class Subscription:
         self._active = True
 
     @property
+    def sid(self) -> bytes:
+        """What the server calls it on this connection."""
+        return self._sid
+
+    @property
     def pending(self) -> int:
         """Messages received and not yet handed out."""
         return len(self._pending)

@@ -53,3 +53,10 @@ cdef class Operations:
 
 
 cdef Py_ssize_t parse(Operations operations, const char* data, Py_ssize_t size) except -1
+
+
+cdef class Collector(Operations):
+    """Operations as tuples; a subclass may keep some of the messages for itself."""
+
+    cdef readonly list found     # of the last `feed`: also what came before an error
+    cdef bytearray rest

@@ -465,9 +465,6 @@ cdef class Collector(Operations):
     `reply` and `header` are None when absent), anything else `(verb, argument)`.
     """
 
-    cdef readonly list found     # of the last `feed`: also what came before an error
-    cdef bytearray rest
-
     def __init__(self, *, client_role: bool = True, max_control_line: int = 4096, max_payload: int = -1) -> None:
         self.client_role = client_role
         self.max_control_line = max_control_line

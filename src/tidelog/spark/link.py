@@ -1,0 +1,140 @@
+"""Connections of the driver and of executors, and patience with servers that are away for a while.
+
+What it promises
+  * `Link.attempt` repeats a question that changes nothing while the server does not answer, and gives up when nothing
+    has worked for as long as the options say. What will not become better by waiting, such as a refused password, is
+    raised at once, and its text names the options.
+  * A worker process keeps the connection of its last task for the next one; a connection on which something went wrong
+    is closed.
+
+What it does not do: repeat publishes; those are not questions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from tidelog.base.errors import ClientError, Disconnected, ServerError, TidelogError, Timeout
+from tidelog.client.columns import Columns
+from tidelog.client.connection import Connection, connect
+from tidelog.client.stream import NO_RESPONDERS, ApiError, DirectGet
+from tidelog.spark.option import ConnectOptions
+
+T = TypeVar("T")
+
+NAME = "tidelog-spark"
+# For one answer, or one piece of a long one.
+ANSWER_S = 10.0
+# From the first to the longest pause between attempts.
+PAUSE_S = 0.05
+PAUSE_MOST_S = 2.0
+# A server that has just started answers before its streams do, but not for longer than this.
+NOT_READY_S = 15.0
+
+
+class LinkError(TidelogError):
+    """No way to the server, or none in: the text says which options to look at."""
+
+
+class Link:
+    """To one of the servers; opened when needed. `with_headers` is about Direct Get."""
+
+    def __init__(self, options: ConnectOptions, patience_s: float, *, with_headers: bool = False) -> None:
+        self._options = options
+        self._patience_s = patience_s
+        self._with_headers = with_headers
+        self._connection: Connection | None = None
+        self._direct: DirectGet | None = None
+
+    def connection(self) -> Connection:
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def direct(self, stream: str) -> DirectGet:
+        """Empty columns, and nothing on its way."""
+        connection = self.connection()
+        if self._direct is None:
+            self._direct = DirectGet(connection, stream)
+        self._direct.stream = stream
+        return self._direct
+
+    def attempt(self, question: Callable[[], T]) -> T:
+        """Ask until there is an answer."""
+        start = time.monotonic()
+        pause_s = PAUSE_S
+        while True:
+            try:
+                return question()
+            except (Disconnected, Timeout) as error:
+                failure: ClientError = error
+                limit_s = self._patience_s
+            except ApiError as error:
+                self.close()
+                if error.code != NO_RESPONDERS:
+                    raise
+                failure, limit_s = error, min(NOT_READY_S, self._patience_s)
+            except ServerError as error:
+                self.close()
+                raise self._refused(error) from error
+            self.close()
+            if time.monotonic() - start + pause_s > limit_s:
+                raise LinkError(
+                    f"option 'servers': {self._options.servers_shown} did not answer for {limit_s:g} s, last: {failure}"
+                ) from failure
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_MOST_S)
+
+    def close(self) -> None:
+        self._direct = None
+        if self._connection is not None:
+            with contextlib.suppress(ClientError):
+                self._connection.close()
+            self._connection = None
+
+    def _open(self) -> Connection:
+        options = self._options
+        return connect(
+            options.servers,
+            name=NAME,
+            user=options.user,
+            password=options.password,
+            token=options.token,
+            nkey_file=options.nkey,
+            credentials_file=options.credentials,
+            tls_ca=options.tls_ca,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            tls_first=options.tls_first,
+            timeout_s=ANSWER_S,
+            parser=lambda: Columns(with_headers=self._with_headers),
+        )
+
+    def _refused(self, error: ServerError) -> LinkError:
+        return LinkError(
+            f"{self._options.servers_shown} refused: {error}; look at the options 'user' and 'password', 'token', "
+            "'nkey' and 'credentials', and at the rights of that user"
+        )
+
+
+# Of this worker process: what its last task used, by what it was opened with.
+_kept: dict[tuple[ConnectOptions, bool], Link] = {}
+
+
+@contextlib.contextmanager
+def lease(options: ConnectOptions, *, with_headers: bool = False) -> Iterator[Link]:
+    """For one task. Kept for the next when the task ends well."""
+    key = (options, with_headers)
+    link = _kept.pop(key, None) or Link(options, options.task_patience_s, with_headers=with_headers)
+    ended_well = False
+    try:
+        yield link
+        ended_well = True
+    finally:
+        if ended_well and not _kept:
+            _kept[key] = link
+        else:
+            link.close()

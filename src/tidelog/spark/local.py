@@ -1,0 +1,66 @@
+"""A Spark session to begin with: on this machine by default, quiet, and sure to find Java and Python.
+
+    spark = tidelog.spark.session()
+    spark = tidelog.spark.session("report", master="spark://host:7077", config={"spark.sql.shuffle.partitions": "8"})
+
+What it promises: Java is found, or it is said how to get it; workers run this very Python; nothing listens beyond
+loopback while the master is local; logs say warnings and errors only. A session that is running already is returned as
+it is.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tidelog.base.errors import TidelogError
+from tidelog.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Small data is the rule on one machine; Spark's 200 are for clusters.
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.extraJavaOptions": "-Djava.net.preferIPv4Stack=true",
+}
+ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+
+def session(
+    name: str = "tidelog",
+    *,
+    master: str = "local[*]",
+    config: Mapping[str, str] | None = None,
+    log: str = "ERROR",
+) -> "SparkSession":
+    """A session. Raises JavaMissing, or TidelogError when pyspark is not installed."""
+    prepare(local=master.startswith("local"))
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise TidelogError(f"Spark is not installed ({error}); pip install 'tidelog[spark]'") from error
+    builder = SparkSession.builder.appName(name).master(master)
+    settings = ALWAYS | (LOCAL if master.startswith("local") else {}) | dict(config or {})
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel(log)
+    return made
+
+
+def prepare(*, local: bool) -> None:
+    """The environment of whatever starts Spark in this process, or below it."""
+    os.environ["JAVA_HOME"] = str(find_java())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -1,0 +1,46 @@
+"""What Spark sees under the name `tidelog`: readers and writers, made from options.
+
+Spark makes this object wherever it needs one, in the driver and beside it; it holds the options and nothing else.
+"""
+
+from collections.abc import MutableMapping
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from tidelog.spark.batch import BatchReader
+from tidelog.spark.micro_batch import MicroBatchReader
+from tidelog.spark.option import OptionError, include_headers, kafka_rows, read_options
+from tidelog.spark.row import RowFormat
+
+
+class TidelogDataSource(DataSource):
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "tidelog"
+
+    def schema(self) -> StructType:
+        return RowFormat(kafka_rows(self.options), include_headers(self.options)).spark_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        self._check(schema)
+        return BatchReader(read_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        self._check(schema)
+        return MicroBatchReader(read_options(self.options, streaming=True))
+
+    def _check(self, schema: StructType) -> None:
+        ours = self.schema()
+        if schema.simpleString() != ours.simpleString():
+            raise OptionError(
+                "rowFormat",
+                f"rows are {ours.simpleString()}; give no schema of your own, and select from these columns",
+            )
