@@ -86,7 +86,8 @@ def connect(
 
     `timeout_s` is for each of them, and later for every write that the server does not take. TLS is used when
     the scheme, the server or any `tls` argument asks for it. `tls_first` encrypts before the server's
-    greeting. `parser` makes one that keeps some messages for itself; it becomes `Connection.parser`. Raises ServerError when a server refuses, otherwise what the last URL ran into.
+    greeting. `parser` makes one that keeps some messages for itself; it becomes `Connection.parser`. Raises
+    ServerError when a server refuses, otherwise what the last URL ran into.
     """
     credential = Credential(user=user, password=password, token=token, seed=nkey_seed, jwt=jwt)
     if credentials_file:

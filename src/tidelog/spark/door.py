@@ -1,7 +1,8 @@
 """The ways by which messages come out of a server; one schema behind all of them.
 
 A door gives the messages of a piece that match the filters, in the order of their sequences, as columns. It says in
-`Watch` where something was missing, and what has been read when a connection is lost: the task decides what that means.
+`Watch` where something was missing, and what has been read when a connection is lost: the task decides what that
+means.
 
     DirectGet   batched Direct Get, of any JetStream from 2.11 on
 
@@ -30,7 +31,8 @@ WINDOW = 131_072
 
 
 class Watch:
-    """`missing_seq` is the first sequence that should have come and did not; `short` tells of fewer matches than counted."""
+    """`missing_seq` is the first sequence that should have come and did not; `short` tells of fewer matches than
+    counted."""
 
     def __init__(self) -> None:
         self.missing_seq: int | None = None
@@ -89,23 +91,26 @@ class DirectDoor:
         """How many match now."""
 
         def ask() -> int:
-            direct = self._link.direct(piece.stream)
-            return direct.pending(piece.start_seq, subject) - direct.pending(piece.end_seq, subject)
+            bulk = self._link.bulk()
+            return bulk.pending(piece.stream, piece.start_seq, subject) - bulk.pending(
+                piece.stream, piece.end_seq, subject
+            )
 
         return self._link.attempt(ask)
 
     def _ask(self, piece: Piece, next_seq: int, count: int, subject: str) -> "Answer":
-        direct = self._link.direct(piece.stream)
-        direct.columns.end_seq = piece.end_seq
-        direct.read(
+        bulk = self._link.bulk()
+        bulk.columns.end_seq = piece.end_seq
+        bulk.read(
+            piece.stream,
             next_seq,
             max_count=min(count, ANSWER_COUNT),
             max_size=ANSWER_SIZE,
             subject=subject,
             timeout_s=ANSWER_S,
         )
-        first_seq, last_seq = direct.columns.first_seq, direct.columns.last_seq
-        return Answer(from_buffers(piece.stream, *direct.columns.take()), first_seq, last_seq)
+        first_seq, last_seq = bulk.columns.first_seq, bulk.columns.last_seq
+        return Answer(from_buffers(piece.stream, *bulk.columns.take()), first_seq, last_seq)
 
 
 class Answer:
@@ -137,4 +142,4 @@ def _in_order(columns: MessageColumns) -> MessageColumns:
         again = pc.equal(seqs[1:], seqs[:-1])
         if pc.any(again).as_py():
             order = order.filter(pa.concat_arrays([pa.array([True]), pc.invert(again)]))
-    return columns.rows(order)
+    return columns.taken(order)

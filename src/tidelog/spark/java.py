@@ -1,7 +1,7 @@
 """Finding a Java that runs Spark, or saying how to get one.
 
-Spark 4 needs Java 17 or newer, as a whole: trimmed runtimes lack the module `jdk.incubator.vector`, with which Spark's
-launcher always starts.
+Spark 4 needs Java 17 or newer, as a whole: trimmed runtimes lack the module `jdk.incubator.vector`, with which
+Spark's launcher always starts.
 """
 
 import os
@@ -34,9 +34,9 @@ def find_java(environment: Mapping[str, str] | None = None, places: tuple[str, .
         seen.append(f"{home} is Java {version}" if version else f"{home} does not run")
     found = f" ({'; '.join(seen)})" if seen else ""
     raise JavaMissing(
-        f"Spark needs Java {OLDEST} or newer, and there is none{found}. Install one (Debian and Ubuntu: apt-get install "
-        "openjdk-17-jre-headless; Fedora: dnf install java-17-openjdk-headless; macOS: brew install openjdk@17) and, if "
-        "it is in a place of its own, set JAVA_HOME to it"
+        f"Spark needs Java {OLDEST} or newer, and there is none{found}. Install one (Debian and Ubuntu: apt-get "
+        "install openjdk-17-jre-headless; Fedora: dnf install java-17-openjdk-headless; macOS: brew install "
+        "openjdk@17) and, if it is in a place of its own, set JAVA_HOME to it"
     )
 
 

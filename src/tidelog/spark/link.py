@@ -4,8 +4,8 @@ What it promises
   * `Link.attempt` repeats a question that changes nothing while the server does not answer, and gives up when nothing
     has worked for as long as the options say. What will not become better by waiting, such as a refused password, is
     raised at once, and its text names the options.
-  * A worker process keeps the connection of its last task for the next one; a connection on which something went wrong
-    is closed.
+  * A worker process keeps the connection of its last task for the next one; a connection on which something went
+    wrong is closed.
 
 What it does not do: repeat publishes; those are not questions.
 """
@@ -17,10 +17,18 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from tidelog.base.errors import ClientError, Disconnected, ServerError, TidelogError, Timeout
-from tidelog.client.columns import Columns
+from tidelog.base.errors import (
+    ApiError,
+    ClientError,
+    Disconnected,
+    NoResponders,
+    ServerError,
+    TidelogError,
+    Timeout,
+)
 from tidelog.client.connection import Connection, connect
-from tidelog.client.stream import NO_RESPONDERS, ApiError, DirectGet
+from tidelog.client.jetstream.bulk import BulkGet
+from tidelog.client.jetstream.columns import Columns
 from tidelog.spark.option import ConnectOptions
 
 T = TypeVar("T")
@@ -47,20 +55,18 @@ class Link:
         self._patience_s = patience_s
         self._with_headers = with_headers
         self._connection: Connection | None = None
-        self._direct: DirectGet | None = None
+        self._bulk: BulkGet | None = None
 
     def connection(self) -> Connection:
         if self._connection is None:
             self._connection = self._open()
         return self._connection
 
-    def direct(self, stream: str) -> DirectGet:
+    def bulk(self) -> BulkGet:
         """Empty columns, and nothing on its way."""
-        connection = self.connection()
-        if self._direct is None:
-            self._direct = DirectGet(connection, stream)
-        self._direct.stream = stream
-        return self._direct
+        if self._bulk is None:
+            self._bulk = BulkGet(self.connection())
+        return self._bulk
 
     def attempt(self, question: Callable[[], T]) -> T:
         """Ask until there is an answer."""
@@ -72,11 +78,11 @@ class Link:
             except (Disconnected, Timeout) as error:
                 failure: ClientError = error
                 limit_s = self._patience_s
-            except ApiError as error:
-                self.close()
-                if error.code != NO_RESPONDERS:
-                    raise
+            except NoResponders as error:
                 failure, limit_s = error, min(NOT_READY_S, self._patience_s)
+            except ApiError:
+                self.close()
+                raise
             except ServerError as error:
                 self.close()
                 raise self._refused(error) from error
@@ -89,7 +95,7 @@ class Link:
             pause_s = min(2 * pause_s, PAUSE_MOST_S)
 
     def close(self) -> None:
-        self._direct = None
+        self._bulk = None
         if self._connection is not None:
             with contextlib.suppress(ClientError):
                 self._connection.close()

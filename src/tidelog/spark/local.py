@@ -4,8 +4,8 @@
     spark = tidelog.spark.session("report", master="spark://host:7077", config={"spark.sql.shuffle.partitions": "8"})
 
 What it promises: Java is found, or it is said how to get it; workers run this very Python; nothing listens beyond
-loopback while the master is local; logs say warnings and errors only. A session that is running already is returned as
-it is.
+loopback while the master is local; logs say warnings and errors only. A session that is running already is returned
+as it is.
 """
 
 import os
@@ -31,7 +31,6 @@ LOCAL = {
 ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 
 

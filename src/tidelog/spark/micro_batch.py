@@ -1,11 +1,11 @@
 """Structured Streaming: from where to where each micro-batch reads.
 
 What it promises
-  * Progress is sequences in Spark's checkpoint, and nothing else: no acknowledgements, no consumer on the server. A batch
-    that is repeated reads the same range.
+  * Progress is sequences in Spark's checkpoint, and nothing else: no acknowledgements, no consumer on the server. A
+    batch that is repeated reads the same range.
   * `latest` is resolved once: Spark asks twice before the first batch.
-  * With several limits the one that ends a batch first counts; `availableNow` reads to where the streams ended when the
-    query began, in batches within the limits, and then ends.
+  * With several limits the one that ends a batch first counts; `availableNow` reads to where the streams ended when
+    the query began, in batches within the limits, and then ends.
 
 How it works: this object lives in one process on the driver, and asks each stream for its state once per batch.
 """
@@ -23,11 +23,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from tidelog.base.errors import TidelogError
-from tidelog.client.stream import StreamState
 from tidelog.spark.link import Link
 from tidelog.spark.offset import Mark, Offset, parse
 from tidelog.spark.option import ReadOptions
 from tidelog.spark.plan import Piece, cut, task_count
+from tidelog.spark.state import StreamState
 from tidelog.spark.survey import Survey, new_streams
 from tidelog.spark.task import read_piece
 
@@ -93,7 +93,10 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_piece(self._options, partition.value, self._options.subjects)
+        # Where there is nothing to read, Spark reads None.
+        if partition.value is None:
+            return iter(())
+        return read_piece(self._options, partition.value)
 
     def stop(self) -> None:
         if self._link is not None:

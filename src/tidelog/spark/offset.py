@@ -3,8 +3,8 @@
     {"v": 1, "tasks": 2, "streams": {"ORDERS": {"seq": 1042, "created": "2026-11-19T08:00:00.000000001Z"}}}
 
 `created` tells a stream from a later one of the same name, where sequences begin anew. `tasks` is into how many tasks
-the range that ends here is cut: a batch that is repeated after a restart, maybe on another machine, is cut as before, so
-that what a sink knows of its rows by number still holds.
+the range that ends here is cut: a batch that is repeated after a restart, maybe on another machine, is cut as before,
+so that what a sink knows of its rows by number still holds.
 """
 
 from collections.abc import Mapping

@@ -3,8 +3,9 @@
 Names are those that Spark users already type for Kafka and Delta; docs/reference/spark.md is the table. Spark hands
 keys on in lower case, so they are compared like that.
 
-What it promises: an error names the option as its documentation spells it, and says what to do. A name that looks like
-a misspelt one of ours is refused; others are Spark's own and passed over. Secrets are in no `repr` and in no error.
+What it promises: an error names the option as its documentation spells it, and says what to do. A name that looks
+like a misspelt one of ours is refused; others are Spark's own and passed over. Secrets are in no `repr` and in no
+error.
 """
 
 import difflib

@@ -1,7 +1,7 @@
 """Ranges of streams cut into pieces, one for each task.
 
-What it promises: the pieces are the ranges, in order, without gap or overlap; the same ranges and number of tasks give
-the same pieces. Pieces are about equally long, across streams.
+What it promises: the pieces are the ranges, in order, without gap or overlap; the same ranges and number of tasks
+give the same pieces. Pieces are about equally long, across streams.
 """
 
 import os

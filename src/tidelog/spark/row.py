@@ -100,15 +100,21 @@ class MessageColumns:
     value: Any
     headers: Any = None
 
-    def rows(self, indices: Any) -> "MessageColumns":
+    def taken(self, indices: Any) -> "MessageColumns":
         """Only these, in this order."""
-        taken = [array.take(indices) for array in (self.seq, self.time, self.subject, self.value)]
-        headers = None if self.headers is None else self.headers.take(indices)
-        return MessageColumns(self.stream, len(indices), *taken, headers)
+        return MessageColumns(
+            self.stream,
+            len(indices),
+            self.seq.take(indices),
+            self.time.take(indices),
+            self.subject.take(indices),
+            self.value.take(indices),
+            None if self.headers is None else self.headers.take(indices),
+        )
 
 
 def from_buffers(stream: str, count: int, buffers: Sequence[Any]) -> MessageColumns:
-    """What `tidelog.client.columns.Columns.take` gives, as arrays over the same memory."""
+    """What `tidelog.client.jetstream.columns.Columns.take` gives, as arrays over the same memory."""
     seqs, times, subject_ends, subjects, value_ends, values, *rest = map(pa.py_buffer, buffers)
     headers = None
     if rest:
@@ -137,10 +143,16 @@ def concatenated(parts: Sequence[MessageColumns]) -> MessageColumns:
     """Of one stream, at least one."""
     if len(parts) == 1:
         return parts[0]
-    first = parts[0]
-    joined = [
-        pa.concat_arrays([getattr(part, name) for part in parts])
-        for name in ("seq", "time", "subject", "value")
-    ]
-    headers = None if first.headers is None else pa.concat_arrays([part.headers for part in parts])
-    return MessageColumns(first.stream, sum(part.count for part in parts), *joined, headers)
+
+    def joined(name: str) -> Any:
+        return pa.concat_arrays([getattr(part, name) for part in parts])
+
+    return MessageColumns(
+        parts[0].stream,
+        sum(part.count for part in parts),
+        joined("seq"),
+        joined("time"),
+        joined("subject"),
+        joined("value"),
+        None if parts[0].headers is None else joined("headers"),
+    )

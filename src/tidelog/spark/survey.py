@@ -6,23 +6,26 @@ What it promises
   * A stream that was deleted and made anew is noticed by its creation time, one that lost its beginning by its first
     sequence. Streams that forget on purpose (work queues, by interest, so many messages per subject) do not count as
     lossy when they do.
-  * Limits count messages that match. Without a filter that is arithmetic on sequences; with one the sequence that ends
-    the n-th match is searched with questions for counts.
+  * Limits count messages that match. Without a filter that is arithmetic on sequences; with one the sequence that
+    ends the n-th match is searched with questions for counts.
 
 What it does not do: read messages.
 """
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from tidelog.base.errors import TidelogError
-from tidelog.client.stream import STREAM_NOT_FOUND, ApiError, StreamState, stream_names, stream_state
+from tidelog.base.errors import ApiError, TidelogError
+from tidelog.client.jetstream.bulk import BulkGet
+from tidelog.client.jetstream.desk import JetStream
 from tidelog.spark.link import Link
 from tidelog.spark.offset import Mark
 from tidelog.spark.option import OptionError, Position, Positions, ReadOptions
+from tidelog.spark.state import STREAM_NOT_FOUND, StreamState, ask_state
 
 LOG = logging.getLogger("tidelog.spark")
 MICROSECOND = timedelta(microseconds=1)
@@ -46,7 +49,7 @@ class Survey:
         options = self._options
         names = list(options.streams)
         if options.pattern:
-            known = self._link.attempt(lambda: stream_names(self._link.connection()))
+            known = self._link.attempt(lambda: list(JetStream(self._link.connection()).stream_names()))
             names = sorted(name for name in known if re.fullmatch(options.pattern, name))
         return {name: self._state(name) for name in names}
 
@@ -56,7 +59,7 @@ class Survey:
         position = options.starting.of(state.name)
         if position.seq:
             seq = position.seq
-            if seq < state.first_seq and not forgets(state):
+            if seq < state.first_seq and not state.forgets:
                 what = f"option {options.starting.option!r}: {state.name!r} begins at {state.first_seq}, not at {seq}"
                 self.tell_loss(what)
             return Mark(max(seq, state.first_seq), state.created)
@@ -86,7 +89,7 @@ class Survey:
                 f"and reading had come to {mark.seq} of the one before"
             )
             return Mark(state.first_seq, state.created)
-        if state.first_seq > mark.seq and not forgets(state):
+        if state.first_seq > mark.seq and not state.forgets:
             self.tell_loss(
                 f"stream {state.name!r} begins at {state.first_seq}; {mark.seq} was to be read next"
             )
@@ -119,11 +122,8 @@ class Survey:
 
     def count(self, stream: str, start_seq: int) -> int:
         """Messages from there on that match, those of overlapping filters for each of them."""
-        link = self._link
-        return sum(
-            link.attempt(lambda subject=subject: link.direct(stream).pending(start_seq, subject))  # type: ignore[misc]
-            for subject in self._options.subjects or ("",)
-        )
+        bulk, subjects = self._link.bulk, self._options.subjects or ("",)
+        return sum(self._link.attempt(partial(_pending, bulk, stream, start_seq, each)) for each in subjects)
 
     def tell_loss(self, what: str) -> None:
         if self._options.fail_on_data_loss:
@@ -132,7 +132,7 @@ class Survey:
 
     def _state(self, name: str) -> StreamState:
         try:
-            state = self._link.attempt(lambda: stream_state(self._link.connection(), name))
+            state = ask_state(self._link, name)
         except ApiError as error:
             if error.err_code == STREAM_NOT_FOUND:
                 raise OptionError("stream", f"the server has no stream {name!r}") from None
@@ -151,9 +151,9 @@ class Survey:
         assert time is not None
 
         def ask() -> tuple[int, Any]:
-            direct = link.direct(state.name)
-            direct.read(0, max_count=1, start_time=time)
-            return direct.columns.first_seq, direct.columns.take()
+            bulk = link.bulk()
+            bulk.read(state.name, 0, max_count=1, start_time=time)
+            return bulk.columns.first_seq, bulk.columns.take()
 
         seq, (_, buffers) = link.attempt(ask)
         if seq:
@@ -170,12 +170,8 @@ class Survey:
         return state.end_seq
 
 
-def forgets(state: StreamState) -> bool:
-    """Whether it is this stream's business to lose what it has at its beginning, one way or another."""
-    return (
-        state.config.get("retention", "limits") != "limits"
-        or state.config.get("max_msgs_per_subject", -1) > 0
-    )
+def _pending(bulk: Callable[[], BulkGet], stream: str, start_seq: int, subject: str) -> int:
+    return bulk().pending(stream, start_seq, subject)
 
 
 def new_streams(states: Mapping[str, StreamState], known: Mapping[str, Mark]) -> dict[str, Mark]:

@@ -1,8 +1,8 @@
 """One piece, read by one task: what comes is what the stream has there, or it is told.
 
-What it promises (READ-1): when reading ends without an error, every message that matched was handed on once, in order.
-Where that cannot be said, because the stream is another one by now or its beginning passed what was still to be read,
-and data loss is not allowed, the task fails, and so does the batch: it is not committed.
+What it promises (READ-1): when reading ends without an error, every message that matched was handed on once, in
+order. Where that cannot be said, because the stream is another one by now or its beginning passed what was still to
+be read, and data loss is not allowed, the task fails, and so does the batch: it is not committed.
 
 How it works: the stream is asked for its state before and after. A hole in what came is a deleted message, unless the
 stream begins behind it afterwards. Streams that forget on purpose lose nothing by it.
@@ -11,23 +11,24 @@ stream begins behind it afterwards. Streams that forget on purpose lose nothing 
 from collections.abc import Iterator
 from typing import Any
 
-from tidelog.client.stream import STREAM_NOT_FOUND, ApiError, StreamState, stream_state
+from tidelog.base.errors import ApiError
 from tidelog.spark.door import DirectDoor, Door, Watch
 from tidelog.spark.link import Link, lease
 from tidelog.spark.option import ReadOptions
 from tidelog.spark.plan import Piece
 from tidelog.spark.row import RowFormat
-from tidelog.spark.survey import DataLoss, forgets
+from tidelog.spark.state import STREAM_NOT_FOUND, StreamState, ask_state
+from tidelog.spark.survey import DataLoss
 
 
-def read_piece(options: ReadOptions, piece: Piece, subjects: tuple[str, ...]) -> Iterator[Any]:
+def read_piece(options: ReadOptions, piece: Piece) -> Iterator[Any]:
     """Record batches."""
     form = RowFormat(kafka=options.kafka_rows, headers=options.include_headers)
     with lease(options.connect, with_headers=options.include_headers) as link:
         before = _state(link, piece, options)
         if before is None:
             return
-        door: Door = DirectDoor(link, subjects)
+        door: Door = DirectDoor(link, options.subjects)
         watch = Watch()
         for columns in door.read(piece, watch):
             yield form.batch(columns)
@@ -39,7 +40,7 @@ def read_piece(options: ReadOptions, piece: Piece, subjects: tuple[str, ...]) ->
 def _state(link: Link, piece: Piece, options: ReadOptions) -> StreamState | None:
     """None: it is gone, and that is allowed."""
     try:
-        state = link.attempt(lambda: stream_state(link.connection(), piece.stream))
+        state = ask_state(link, piece.stream)
     except ApiError as error:
         if error.err_code != STREAM_NOT_FOUND:
             raise
@@ -54,7 +55,7 @@ def _state(link: Link, piece: Piece, options: ReadOptions) -> StreamState | None
 
 
 def _check(piece: Piece, before: StreamState, after: StreamState, watch: Watch) -> None:
-    if forgets(after):
+    if after.forgets:
         return
     if before.first_seq > piece.start_seq:
         lost = piece.start_seq

@@ -1,0 +1,48 @@
+"""A stream as it is at one moment, as far as a reader wants to know."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidelog.client.jetstream.answer import StreamInfo
+from tidelog.client.jetstream.desk import JetStream
+from tidelog.spark.link import Link
+
+# Error code of the API: there is no such stream.
+STREAM_NOT_FOUND = 10059
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """`created` tells a stream from another one of its name; `end_seq` is what the next message will have."""
+
+    name: str
+    created: str
+    first_seq: int
+    end_seq: int
+    messages: int
+    size: int
+    config: dict[str, Any]
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it is this stream's business to lose its beginning: a queue, or so many messages per subject."""
+        by_limits: bool = self.config.get("retention", "limits") == "limits"
+        return not by_limits or self.config.get("max_msgs_per_subject", -1) > 0
+
+
+def ask_state(link: Link, name: str) -> StreamState:
+    """With patience. Raises ApiError when there is no such stream."""
+    return as_state(link.attempt(lambda: JetStream(link.connection()).stream_info(name)))
+
+
+def as_state(info: StreamInfo) -> StreamState:
+    state = info.state
+    return StreamState(
+        name=info.name,
+        created=info.created,
+        first_seq=max(1, state.first_seq),
+        end_seq=state.last_seq + 1,
+        messages=state.messages,
+        size=state.bytes,
+        config=info.config,
+    )
