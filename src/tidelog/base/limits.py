@@ -249,3 +249,13 @@ ATOMIC_BATCHES_SIZE = 256 * MIB
 SCHEDULE_LOOK_NS = 60_000_000_000
 # After so many changes it is written down which schedules there are; what came later is read again after a crash.
 SCHEDULES_UNSAID = 10_000
+# What a consumer reads of its log at once, and what it delivers before others have their turn: some milliseconds.
+CONSUMER_LOAD_SIZE = 256 * KIB
+CONSUMER_BATCH = 256
+CONSUMER_TURN = 8192
+# What is new in so many messages is counted by looking at them rather than in the index.
+CONSUMER_COUNT_WALK = 1024
+# The largest message that a rate lets through where the stream has no bound of its own.
+CONSUMER_BURST_SIZE = 1 * MIB
+# Bytes that may be on their way to a push consumer with flow control: the peer's bound, which clients expect.
+FLOW_WINDOW_SIZE = 32 * MIB

@@ -99,7 +99,7 @@ def core(server: str, ca: str | None, names: tuple[str, ...], scale: float) -> N
 def js(server: str, names: tuple[str, ...], scale: float, as_json: bool) -> None:
     """Put load on the streams of a running server and say how fast they were; every answer is verified.
 
-    Makes streams of its own (B00000 and so on, KV_BENCH) and removes them. Cases with a sync setting of the server's
+    Makes streams of its own (B00000 and so on, KV_B00000) and removes them. Cases with a sync setting of the server's
     are left to `compare`.
     """
     shown = Table(caption="Messages stored or read.")

@@ -12,6 +12,8 @@ from tidelog.log.segment cimport Segment
 cdef enum:
     # In place of bytes that are wanted: nothing but the one message.
     ALONE = -1
+    # How many of those that have gone are known by their sequences.
+    REMOVALS_KEPT = 1024
 
 
 cdef bint is_near(Run run, uint64_t seq) noexcept nogil
@@ -43,6 +45,8 @@ cdef class Store:
     cdef list sparse                     # segments that have become so, and nobody has seen to it yet
     cdef bint trimmed                    # since the last commit
     cdef public object on_lost                  # called with (start_seq, end_seq) when damage is found
+    cdef readonly uint64_t removals      # messages that have gone since this was opened
+    cdef uint64_t* removed               # the last of them, in a ring of REMOVALS_KEPT
 
     cdef Head* append(
         self, int64_t ts_ns, int64_t expiry_ns,
@@ -58,6 +62,7 @@ cdef class Store:
     cdef Py_ssize_t size_of(self, uint64_t seq) except -1
     cdef int miss(self, Run run, uint64_t start_seq, uint64_t end_seq) except -1
     cdef int advance_first(self) except -1
+    cdef void note_removal(self, uint64_t seq) noexcept
     cdef int note_sparse(self, Segment segment) except -1
     cdef uint64_t end_of(self, Segment segment)
     cdef int put_control(self, int kind, bytes payload) except -1

@@ -15,6 +15,7 @@ front only moves `first_seq`, which a trim record says.
 from bisect import bisect_right
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdlib cimport calloc, free
 
 from tidelog.base import limits
 from tidelog.base.errors import StorageError
@@ -62,6 +63,12 @@ cdef class Store:
         self.gone = []
         self.rolled = []
         self.sparse = []
+        self.removed = <uint64_t*>calloc(REMOVALS_KEPT, sizeof(uint64_t))
+        if self.removed == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.removed)
 
     # ---- writing ----
 
@@ -330,6 +337,7 @@ cdef class Store:
         for seq in missing:
             self.index.forget(seq)
             self.lost.add(seq)
+            self.note_removal(seq)
             self.count -= 1
         if missing:
             self.size -= min(self.size, <uint64_t>run.damaged)
@@ -343,6 +351,7 @@ cdef class Store:
         if self.absent(seq) or not self.index.forget(seq):
             return
         self.lost.add(seq)
+        self.note_removal(seq)
         self.count -= 1
         self.advance_first()
         if self.on_lost is not None:
@@ -398,12 +407,18 @@ cdef class Store:
         self.count -= 1
         self.size -= size
         self.deleted.add(seq)
+        self.note_removal(seq)
         if seq == self.first_seq:
             self.trimmed = True
             self.advance_first()
         else:
             self.gone.append((seq, size))
         return size
+
+    cdef void note_removal(self, uint64_t seq) noexcept:
+        """For those who have counted messages, and want to know whether that is still right."""
+        self.removed[self.removals & (REMOVALS_KEPT - 1)] = seq
+        self.removals += 1
 
     cdef Py_ssize_t size_of(self, uint64_t seq) except -1:
         """Of the record of a message; 0: it is not there."""

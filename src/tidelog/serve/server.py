@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from tidelog import PROTOCOL_VERSION
+from tidelog import API_LEVEL, PROTOCOL_VERSION
 from tidelog.base.clock import Clock, SystemClock
+from tidelog.base.errors import ConfigError
 from tidelog.broker.broker import Broker
 from tidelog.broker.nkey import new_server_id
 from tidelog.broker.settings import SECOND_NS, Authorization
@@ -114,7 +115,7 @@ class Server:
         )
         self.broker.flushes.wake = self.wake
         if options.jetstream.enabled:
-            await self.start_streams()
+            await self.start_streams(sock)
         self.broker.timers.on_earlier = self.arm_timer
         self.arm_timer()
         self.write_deadline_s = options.broker.limits.write_deadline_ns / 1e9
@@ -130,11 +131,16 @@ class Server:
             await self.start_monitor()
         prefetch(self.loop, options)
 
-    async def start_streams(self) -> None:
+    async def start_streams(self, sock: socket.socket) -> None:
         from tidelog.serve.stream_service import StreamService
 
-        self.streams = StreamService(self)
-        await self.streams.start()
+        try:
+            streams = StreamService(self)
+            await streams.start()
+        except ConfigError:
+            sock.close()
+            raise
+        self.streams = streams
 
     def listen(self, sock: socket.socket, on_accept: Callable[[int, str, int], None]) -> None:
         self.listeners.append(Listener(self.loop, sock, on_accept, self.log))
@@ -247,6 +253,7 @@ class Server:
             tls_verify=tls is not None and (tls.verify or tls.verify_and_map),
             jetstream=options.jetstream.enabled,
             domain=options.jetstream.domain if options.jetstream.enabled else "",
+            api_lvl=API_LEVEL if options.jetstream.enabled else 0,
         )
 
     def scheme(self, name: str) -> str:

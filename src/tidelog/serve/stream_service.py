@@ -13,6 +13,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
+from tidelog import API_LEVEL
 from tidelog.base.duration import format_duration
 from tidelog.base.errors import ConfigError, StorageError
 from tidelog.base.limits import STREAM_MEMORY_FALLBACK, STREAM_STORAGE_FALLBACK, STREAM_WORK_THREADS
@@ -24,7 +25,6 @@ from tidelog.disk.real import RealDisk
 from tidelog.log.policy import STRICT, SyncPolicy
 from tidelog.serve.options import JetStreamSettings, Options
 from tidelog.stream.engine import Engine, EngineSettings
-from tidelog.stream.metadata import API_LEVEL
 from tidelog.stream.surroundings import AccountLimits
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ class StreamService:
 
     def open_account(self, account: Account) -> None:
         limits = stream_limits(account, self.server.options)
-        self.desk.open(account, limits)
+        is_system = account.name == self.server.options.broker.system_account
+        self.desk.open(account, limits, is_system=is_system)
 
     async def start(self) -> None:
         """Open what is stored."""
@@ -70,6 +71,7 @@ class StreamService:
             # Nobody else touches streams before this is done.
             recovery = await asyncio.to_thread(self.engine.recover)
         except StorageError as error:
+            self.worker.stop()
             raise ConfigError(f"Can't start JetStream: {error}") from error
         self.ready = True
         self.deliver()

@@ -16,7 +16,9 @@ from tidelog.stream.advisory import CREATE, DELETE, MODIFY, Events
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG
 from tidelog.stream.consumer_config import ConsumerConfig
+from tidelog.stream.consumer_set import ConsumerSet
 from tidelog.stream.direct import Direct
+from tidelog.stream.gate import Gate
 from tidelog.stream.post import Post
 from tidelog.stream.storage import log_settings, policy_of
 from tidelog.stream.stream import Stream
@@ -41,6 +43,7 @@ class AccountStreams:
         self.tick = engine.tick
         self.post = Post(interest, engine.chance)
         self.events = Events(self.post, engine.clock, engine.chance, engine.settings.domain, name)
+        self.gate = Gate(interest)
         self.streams: dict[str, Stream] = {}
         self.directs: dict[str, Direct] = {}
         self.paths: dict[str, str] = {}  # of those that are in files
@@ -109,6 +112,7 @@ class AccountStreams:
     def adopt(self, config: StreamConfig, log: Log, created_ns: int, path: str) -> Stream:
         """Take in a stream that is on the disk (`path`), or in memory."""
         stream = Stream(self, config, log, created_ns)
+        stream.keeper = ConsumerSet(self, stream)
         self.streams[config.name] = stream
         if path:
             self.paths[config.name] = path

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from tidelog import API_LEVEL
 from tidelog.base import limits
 from tidelog.base.instant import timestamp
 from tidelog.base.nuid import nuid
 from tidelog.base.timer import Timer
 from tidelog.stream import failure
 from tidelog.stream.failure import ApiFailure
-from tidelog.stream.metadata import API_LEVEL
 from tidelog.stream.publish import cut_line, read_fields, read_sequence, with_line
 
 if TYPE_CHECKING:

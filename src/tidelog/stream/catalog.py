@@ -25,6 +25,7 @@ META = "meta.json"
 STREAMS = "streams"
 LOG = "log"
 CONSUMERS = "consumers"
+OURS = frozenset((META, f"{META}.new", LOG, CONSUMERS))
 VERSION = 1
 PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-$")
 
@@ -135,6 +136,11 @@ class Catalog:
         """None: nothing that exists is there."""
         data = read_document(self.disk, f"{path}/{META}")
         if data is None:
+            strange = [name for name in self.disk.list(path) if name not in OURS]
+            if strange:
+                raise StorageError(
+                    f"it has no {META}, but {strange[0]}, which is none of ours; it is left alone"
+                )
             return None
         try:
             meta = msgspec.json.decode(data, type=Meta)

@@ -293,8 +293,12 @@ def check_priority(config: ConsumerConfig) -> None:
     for group in config.priority_groups:
         if not group:
             raise failure.CONSUMER_EMPTY_GROUP_NAME()
-        if not _GROUP_NAME.fullmatch(group):
+        if not is_group_name(group):
             raise failure.CONSUMER_INVALID_GROUP_NAME()
+
+
+def is_group_name(name: str) -> bool:
+    return _GROUP_NAME.fullmatch(name) is not None
 
 
 # -- among others --

@@ -3,11 +3,8 @@
 What an asset needs is kept with it; version and level of the server are only added to what is sent.
 """
 
-from tidelog import PROTOCOL_VERSION
+from tidelog import API_LEVEL, PROTOCOL_VERSION
 from tidelog.wire.header import decode
-
-# What release 2.14 of the peer says; it goes with PROTOCOL_VERSION.
-API_LEVEL = 4
 
 LEVEL_HEADER = "Nats-Required-Api-Level"
 

@@ -10,5 +10,9 @@ cdef class Stream(Intake):
     cdef public int64_t due_ns           # when the engine looks at the log next; 0: never
     cdef list subscriptions
     cdef bint work_queue
+    cdef public object keeper            # ConsumerSet; None: not yet
+    cdef dict armed                      # consumers that want to hear of more, as keys, in their order
 
+    cdef int arm(self, consumer) except -1
+    cdef int disarm(self, consumer) except -1
     cpdef bint acked(self, consumer, uint64_t seq) except -1

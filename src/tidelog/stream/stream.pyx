@@ -41,6 +41,7 @@ cdef class Stream(Intake):
         self.post = account.post
         self.budget = account.budget(config.storage)
         self.consumers = {}
+        self.armed = {}
         self.subscriptions = []
         self.last_id = b""
         self.dedupe = Dedupe(0)
@@ -97,6 +98,8 @@ cdef class Stream(Intake):
         self.end()
         if self.schedules is not None:
             self.schedules.save()
+        if self.keeper is not None:
+            self.keeper.stop()
         self.log.close()
         self.flush()
 
@@ -112,6 +115,8 @@ cdef class Stream(Intake):
     def abandon(self) -> None:
         """Take nothing more; what there is will be removed."""
         self.end()
+        if self.keeper is not None:
+            self.keeper.abandon()
         self.budget.add(-self.counted)
         self.counted = 0
         self.log.on_commit = self.log.on_failure = self.log.on_expiry = None
@@ -135,9 +140,13 @@ cdef class Stream(Intake):
 
     def committed(self) -> None:
         """Readers see more than before."""
+        cdef dict armed
         self.flush()
-        for consumer in list(self.consumers.values()):
-            consumer.new_messages()
+        if self.armed:
+            armed = self.armed
+            self.armed = {}
+            for consumer in armed:
+                consumer.pump()
 
     def flush(self) -> None:
         self.receipts.release(self.post, self.log.horizon.committed_seq)
@@ -187,9 +196,24 @@ cdef class Stream(Intake):
         purged = self.log.purge(filter, before_seq=before_seq, keep=keep)
         if before_seq is not None and before_seq > self.log.store.last_seq and (filter is None or filter.everything):
             self.log.skip_to(before_seq)
+        for consumer in self.consumers.values():
+            consumer.purged(self.log.store.first_seq)
         return purged
 
     # ---- consumers ----
+
+    cdef int arm(self, consumer) except -1:
+        """Pump it, once, when more is committed."""
+        self.armed[consumer] = None
+        return 0
+
+    cdef int disarm(self, consumer) except -1:
+        self.armed.pop(consumer, None)
+        return 0
+
+    def waiting_consumers(self) -> int:
+        """How many consumers want to hear of more."""
+        return len(self.armed)
 
     def add_consumer(self, consumer) -> None:
         self.consumers[consumer.name] = consumer

@@ -20,6 +20,7 @@ cdef class Interest:
     cdef ByteMap families                # prefix with its dot -> Family
     cdef Py_ssize_t family_after
     cdef bytes shared_below
+    cdef dict watchers                   # subject -> those who want to hear of its subscriptions
     cdef list retired                    # former `routes` that are being let go of
     cdef readonly Py_ssize_t cached_size     # bytes in all cached routes together
     cdef readonly Py_ssize_t count
@@ -39,6 +40,7 @@ cdef class Interest:
     cdef int forget(self, bytes subject, bint wildcard) except -1
     cdef int drop_routes(self) except -1
     cdef int shed(self) except -1
+    cdef int tell_watchers(self, bytes subject, bint wildcard) except -1
 
 
 cdef class Node:

@@ -7,6 +7,7 @@ Promises
     are let go of, at once or little by little, so that they do not hold on to those who have gone.
   * Who must not receive a subject (`Subscriber.accepts`) is left out when the route is compiled, so rights on delivery
     cost nothing per message.
+  * Who watches a subject hears of every subscription that begins or ends to match it, after it did.
   * Subjects that are used once (inboxes, acknowledgements) do not cost a route each: a prefix under which many new
     subjects appear, and all of them mean the same subscriptions, gets one route for the whole *family*.
 
@@ -18,6 +19,7 @@ from cpython.object cimport PyObject
 from libc.string cimport memcmp
 
 from tidelog.base import limits
+from tidelog.subject.pattern import matches
 from tidelog.wire.parser cimport Message
 
 cdef Py_ssize_t CACHE_ENTRIES = limits.ROUTE_CACHE_ENTRIES
@@ -78,6 +80,34 @@ cdef class Interest:
         self.family_after = family_after
         self.shared_below = b""
         self.retired = []
+        self.watchers = {}
+
+    def watch(self, bytes subject not None, callback) -> None:
+        """Call back whenever a subscription that matches `subject`, which has no wildcards, came or went."""
+        self.watchers.setdefault(subject, []).append(callback)
+
+    def unwatch(self, bytes subject not None, callback) -> None:
+        """The end of one such `watch`."""
+        callbacks = self.watchers.get(subject, [])
+        if callback in callbacks:
+            callbacks.remove(callback)
+        if not callbacks:
+            self.watchers.pop(subject, None)
+
+    cdef int tell_watchers(self, bytes subject, bint wildcard) except -1:
+        cdef list callbacks
+        if not wildcard:
+            callbacks = self.watchers.get(subject)
+            if callbacks is not None:
+                for callback in callbacks.copy():
+                    callback()
+            return 0
+        # Most subjects differ in what is in front of the wildcard.
+        front = subject.replace(b"*", b">").partition(b">")[0]
+        for watched in [each for each in self.watchers if each.startswith(front) and matches(subject, each)]:
+            for callback in list(self.watchers.get(watched, ())):
+                callback()
+        return 0
 
     def share_below(self, bytes prefix not None) -> None:
         """All subjects below `prefix` (which ends with a dot) are one family, however many tokens they have."""
@@ -122,6 +152,8 @@ cdef class Interest:
             self.count += 1
             self.inserts += 1
         self.forget(subscription.subject, has_wildcard(tokens))
+        if self.watchers:
+            self.tell_watchers(subscription.subject, has_wildcard(tokens))
         return True
 
     cpdef bint remove(self, Subscription subscription) except -1:
@@ -168,6 +200,8 @@ cdef class Interest:
             self.count -= 1
             self.removes += 1
         self.forget(subscription.subject, has_wildcard(tokens))
+        if self.watchers:
+            self.tell_watchers(subscription.subject, has_wildcard(tokens))
         return True
 
     cpdef invalidate(self):

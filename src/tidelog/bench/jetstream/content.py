@@ -11,15 +11,16 @@ INBOX = b"_INBOX.BenchJetStreamUnits000."
 TOKEN = b"0" * 8
 # Messages of a lap where there is one subject: some tens of KiB.
 LAP_COUNT = 512
-BUCKET = "BENCH"
 # Payloads that differ; the rest repeats them.
 PAYLOADS = 1_000
 
 
+def keys_of(case: StreamCase, bucket: str) -> list[bytes]:
+    return [b"$KV.%b.key.%d" % (bucket.encode(), number) for number in range(case.subjects)]
+
+
 def subjects_of(case: StreamCase) -> list[bytes]:
     """As many as the case has, of three tokens."""
-    if case.act in (Act.KV_PUT, Act.KV_GET):
-        return [b"$KV.%b.key.%d" % (BUCKET.encode(), number) for number in range(case.subjects)]
     if case.act is Act.FILTERED:
         return [b"data.%d.%d" % divmod(number, 1_000) for number in range(case.subjects)]
     return [b"data.site%d.device%d" % (number % 97, number) for number in range(case.subjects)]

@@ -230,11 +230,18 @@ cdef int take_status(draining_t* draining, const char* data, frame_t* frame) noe
     return WRONG
 
 
+cdef bint is_opening(draining_t* draining, const char* data) noexcept nogil:
+    return memcmp(data + 4, draining.inbox, draining.inbox_size) == 0 and memcmp(
+        data + 4 + draining.inbox_size, b"opened ", 7
+    ) == 0
+
+
 cdef int take_frame(draining_t* draining, const char* data, frame_t* frame) noexcept nogil:
     cdef const char* body = data + frame.line_size
     if frame.header_size and memcmp(body, b"NATS/1.0 ", 9) == 0:
         return take_status(draining, data, frame)
-    if not draining.opened:
+    # What is pushed may be there before the answer to who asked for it.
+    if not draining.opened and is_opening(draining, data):
         draining.opened = 1
         # An error stands at the front, behind the type.
         if frame.total_size > 200 and memcmp(body, b'{"type":"io.nats.jetstream.api.v1.consumer_create', 49) == 0:
@@ -306,7 +313,7 @@ cdef int flush(draining_t* draining) noexcept nogil:
 
 cdef int read_source(draining_t* draining) noexcept nogil:
     cdef int code
-    while draining.got < draining.count or draining.confirmation == 1:
+    while draining.got < draining.count or draining.confirmation == 1 or not draining.opened:
         if draining.opened:
             if draining.kind == CONSUMED_KIND:
                 if draining.under_way <= draining.batch // 2:
@@ -322,7 +329,7 @@ cdef int read_source(draining_t* draining) noexcept nogil:
             return code
         if draining.run.stopped:
             return STOPPED
-    return FINE
+    return flush(draining)
 
 
 def drain(Run run, int fd, Expected expected, list sources, int kind, int64_t batch, bytes inbox):

@@ -6,12 +6,13 @@ acknowledgement with the next sequence, every message the right one, and the ser
 
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
 from tidelog.base.errors import ApiError
-from tidelog.bench.fault import require
+from tidelog.bench.fault import ServerFailed, require
 from tidelog.bench.jetstream import content
 from tidelog.bench.jetstream.case import ALWAYS, WRITES, Act, StreamCase
 from tidelog.bench.jetstream.drain import CONSUMED, FETCHED, GOT, PUSHED, Expected, Source, drain
@@ -33,7 +34,12 @@ FILL_WINDOW = 2_000
 FIRST_AMOUNT = {Act.BATCH: 4, Act.ORDERED: 1, Act.PUSHED: 1, Act.FETCH: 1, Act.FILTERED: 4, Act.GET_BATCH: 1}
 KINDS = {Act.ORDERED: CONSUMED, Act.PUSHED: PUSHED, Act.FETCH: FETCHED, Act.FILTERED: CONSUMED}
 CALIBRATION_TIMEOUT_S = 30.0
-# No two streams of a process have one name: a peer that deletes in the background may mix up what follows quickly.
+# The peer removes a directory that holds no stream any more, even when one is just being made in it.
+STORE_FAILED = 10049
+CREATE_ATTEMPTS = 5
+CREATE_PAUSE_S = 0.1
+BUCKETS = frozenset({Act.KV_PUT, Act.KV_GET})
+# No two streams of a process have one name: the peer deletes in the background, and trips over what follows quickly.
 NAMES = (f"B{number:05d}" for number in itertools.count())
 
 
@@ -48,7 +54,7 @@ class Stage:
             self._stored = max(2, round(self._stored / 1_000)) * 1_000
         self._consumers = (f"c{number:07d}" for number in itertools.count())
         self._stack = contextlib.ExitStack()
-        self._subjects = content.subjects_of(case)
+        self._subjects: list[bytes] = [] if case.act in BUCKETS else content.subjects_of(case)
         self._units: Units | None = None
         self._expected: Expected | None = None
         self._stream = ""
@@ -87,6 +93,7 @@ class Stage:
             if self._stream:
                 self._js.delete_stream(self._stream)
             self._make_stream()
+            self._write_units()
 
     def measure(self, amount: int) -> Outcome:
         """`amount` messages, batches, consumers, or passes through what is stored."""
@@ -121,16 +128,24 @@ class Stage:
             "allow_direct": True,
             "allow_atomic": case.act is Act.BATCH,
         }
-        if case.act in (Act.KV_PUT, Act.KV_GET):
-            self._stream = f"KV_{content.BUCKET}"
-            with contextlib.suppress(ApiError):
-                self._js.delete_stream(self._stream)
-            config = bucket_config(content.BUCKET)
+        if case.act in BUCKETS:
+            bucket, self._stream = self._stream, f"KV_{self._stream}"
+            config = bucket_config(bucket)
+            self._subjects, self._units = content.keys_of(case, bucket), None
         config["storage"] = "file" if case.file else "memory"
         # The server's own setting holds for ALWAYS, on both sides.
         if case.sync != ALWAYS:
             config["metadata"] = {"tidelog.sync": case.sync}
-        self._js.create_stream(config)
+        for _ in range(CREATE_ATTEMPTS):
+            try:
+                self._js.create_stream(config)
+            except ApiError as error:
+                if error.err_code != STORE_FAILED:
+                    raise
+                time.sleep(CREATE_PAUSE_S)
+            else:
+                return
+        raise ServerFailed(f"stream {self._stream} could not be made {CREATE_ATTEMPTS} times")
 
     def _fill(self) -> None:
         """What is read later, stored without a look at the clock."""
@@ -160,7 +175,7 @@ class Stage:
         require(
             state.last_seq == count, f"{count} messages were acknowledged, the last one is {state.last_seq}"
         )
-        kept = min(count, self.case.subjects) if self.case.act in (Act.KV_PUT, Act.KV_GET) else count
+        kept = min(count, self.case.subjects) if self.case.act in BUCKETS else count
         require(
             state.messages == kept, f"{kept} messages should be there, the server counts {state.messages}"
         )

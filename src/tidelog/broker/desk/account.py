@@ -2,8 +2,8 @@
 
 import msgspec
 
+from tidelog import API_LEVEL
 from tidelog.broker.desk.request import Entry, Request
-from tidelog.stream.metadata import API_LEVEL
 from tidelog.stream.stream_config import FILE, MEMORY
 from tidelog.stream.surroundings import AccountLimits
 

@@ -21,7 +21,7 @@ from tidelog.base.errors import StorageError
 from tidelog.broker.account import Account
 from tidelog.broker.desk.audit import AUDIT, card_of
 from tidelog.broker.desk.request import Later, Request
-from tidelog.broker.desk.table import Table
+from tidelog.broker.desk.table import SYSTEM_ENTRIES, Table
 from tidelog.broker.session import Session
 from tidelog.stream import failure
 from tidelog.stream.account import AccountStreams
@@ -31,6 +31,7 @@ from tidelog.stream.failure import ApiFailure
 from tidelog.stream.metadata import asks_too_much
 from tidelog.stream.post import Post
 from tidelog.stream.surroundings import AccountLimits
+from tidelog.subject.alias import Alias
 from tidelog.subject.route import Reception, Subscription
 
 PREFIX = "$JS.API."
@@ -52,13 +53,16 @@ class Desk:
         self.clock = clock
         self.settings = settings
         self.table = Table()
+        self.system_table = Table(SYSTEM_ENTRIES)
         self.accounts: dict[str, AccountDesk] = {}
 
-    def open(self, account: Account, limits: AccountLimits | None) -> AccountDesk:
+    def open(self, account: Account, limits: AccountLimits | None, *, is_system: bool = False) -> AccountDesk:
+        """Answer in an account. Without `limits` it may have no streams, and is told so."""
         streams = None
         if limits is not None:
             streams = self.engine.open_account(account.name, account.interest, limits)
-        desk = AccountDesk(self, account, streams)
+        table = self.system_table if is_system else self.table
+        desk = AccountDesk(self, account, streams, table)
         self.accounts[account.name] = desk
         return desk
 
@@ -74,8 +78,9 @@ class Desk:
 class AccountDesk:
     """Of one account. `streams` None: it may have none."""
 
-    def __init__(self, desk: Desk, account: Account, streams: AccountStreams | None) -> None:
+    def __init__(self, desk: Desk, account: Account, streams: AccountStreams | None, table: Table) -> None:
         self.desk = desk
+        self.table = table
         self.account = account
         self.streams = streams
         self.post = streams.post if streams is not None else Post(account.interest, account.chance)
@@ -84,15 +89,25 @@ class AccountDesk:
         self.requests = 0
         self.refusals = 0
         reception = Reception(self.receive, ELSEWHERE)
-        # Who may have no streams is told so where he asks what he may have; for the rest there is nobody.
-        subject = f"{PREFIX}>" if streams is not None else f"{PREFIX}INFO"
-        account.interest.insert(Subscription(subject.encode(), b"", b"", reception))
+        account.interest.insert(Subscription(f"{PREFIX}>".encode(), b"", b"", reception))
+        if domain and streams is not None:
+            self.listen_in_domain(f"$JS.{domain}.API.")
+
+    def listen_in_domain(self, prefix: str) -> None:
+        """Clients may name the domain in front of the API, and of the subjects of buckets."""
+        interest, chance = self.account.interest, self.account.chance
+        buckets = (f"{prefix}$KV.".encode(), f"{prefix}$OBJ.".encode())
+        whole = Alias(interest, chance, prefix.encode(), PREFIX.encode(), buckets)
+        interest.insert(Subscription(f"{prefix}>".encode(), b"", b"", whole))
+        for bucket in buckets:
+            alias = Alias(interest, chance, prefix.encode(), b"")
+            interest.insert(Subscription(bucket + b">", b"", b"", alias))
 
     def receive(
         self, subject: bytes, reply: bytes | None, header: bytes, body: bytes, session: Session | None
     ) -> None:
         text = subject.decode("utf-8", "replace")
-        entry = self.desk.table.find(text.split(".")[2:])
+        entry = self.table.find(text.split(".")[2:])
         if entry is not None:
             self.carry_out(Request(self, entry, text, reply, header, body, session))
 

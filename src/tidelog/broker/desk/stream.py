@@ -155,10 +155,6 @@ def purge(request: Request) -> tuple[msgspec.Struct, ...]:
     return DONE, Purged(stream.purge(wanted, before_seq=asked.seq or None, keep=asked.keep))
 
 
-def for_clusters(_request: Request) -> Done:
-    raise failure.CLUSTER_REQUIRED()
-
-
 ENTRIES = (
     Entry("STREAM.CREATE.*", "stream_create_response", create),
     Entry("STREAM.UPDATE.*", "stream_update_response", update),
@@ -167,7 +163,4 @@ ENTRIES = (
     Entry("STREAM.LIST", "stream_list_response", listing, (Page(), Infos())),
     Entry("STREAM.DELETE.*", "stream_delete_response", delete),
     Entry("STREAM.PURGE.*", "stream_purge_response", purge, (Purged(),)),
-    Entry("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", for_clusters),
-    Entry("STREAM.PEER.REMOVE.*", "stream_remove_peer_response", for_clusters),
-    Entry("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown_response", for_clusters),
 )

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from tidelog.broker.desk import account, message, stream
+from tidelog.broker.desk import account, cluster, consumer, message, stream
 from tidelog.broker.desk.request import Entry
 
-ENTRIES = (*account.ENTRIES, *stream.ENTRIES, *message.ENTRIES)
+ENTRIES = (*account.ENTRIES, *stream.ENTRIES, *message.ENTRIES, *consumer.ENTRIES, *cluster.ENTRIES)
+SYSTEM_ENTRIES = (*ENTRIES, *cluster.SYSTEM_ENTRIES)
 
 
 class Table:

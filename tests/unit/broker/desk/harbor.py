@@ -50,7 +50,8 @@ class Harbor:
         self.desk = Desk(self.engine, self.house.clock, desk or DeskSettings(server_name="here"))
         allowed = limits if limits is not None else {"$G": AccountLimits()}
         for account in broker.accounts():
-            self.desk.open(account, allowed.get(account.name))
+            is_system = account.name == broker.settings.system_account
+            self.desk.open(account, allowed.get(account.name), is_system=is_system)
         self.engine.recover()
         self.client = self.arrive()
 

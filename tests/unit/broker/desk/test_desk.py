@@ -85,14 +85,15 @@ def test_an_account_without_streams_is_told_so() -> None:
     (reply,) = harbor.send("$JS.API.INFO", client=client)
     assert reply.document["error"]["err_code"] == 10039
     (reply,) = harbor.send("$JS.API.STREAM.NAMES", client=client)
-    assert reply.header.startswith(b"NATS/1.0 503")
+    assert reply.document["error"]["err_code"] == 10039
+    assert reply.document["streams"] is None
 
 
 def test_what_goes_wrong_inside_is_answered(harbor: Harbor) -> None:
     def fail(_request: Request) -> Parts:
         raise StorageError("the disk is gone")
 
-    harbor.desk.table = Table([Entry("STREAM.TEST.*", "test_response", fail)])
+    harbor.desk.accounts["$G"].table = Table([Entry("STREAM.TEST.*", "test_response", fail)])
     assert harbor.refused("STREAM.TEST.S") == (500, 10051, "the disk is gone")
 
 
@@ -118,3 +119,56 @@ def test_who_listens_is_told_of_every_request(harbor: Harbor) -> None:
     assert '"err_code":10059' in audits[1]["response"]
     assert audits[0]["client"]["id"] == harbor.client.session.cid
     assert "request" not in audits[3]
+
+
+def test_a_domain_may_stand_in_front() -> None:
+    harbor = Harbor(desk=DeskSettings(domain="hub"))
+    harbor.stream("S", allow_direct=True)
+    harbor.publish("S.a", b"payload")
+    (reply,) = harbor.send("$JS.hub.API.STREAM.INFO.S")
+    assert reply.document["config"]["name"] == "S"
+    (reply,) = harbor.send("$JS.hub.API.DIRECT.GET.S", b'{"seq": 1}')
+    assert reply.payload == b"payload"
+    for subject in ("$JS.other.API.INFO", "$JS.hub.API.CONSUMER.MSG.NEXT.S.C", "$JS.hub.API.$KV.b.k"):
+        (reply,) = harbor.send(subject)
+        assert reply.header.startswith(b"NATS/1.0 503")
+    harbor.stream("KV_b", subjects=["$KV.b.>"])
+    (reply,) = harbor.send("$JS.hub.API.$KV.b.k", b"value")
+    assert reply.document == {"stream": "KV_b", "seq": 1}
+
+
+@pytest.mark.parametrize(
+    ("subject", "kind"),
+    [
+        ("STREAM.PEER.REMOVE.S", "stream_remove_peer_response"),
+        ("STREAM.PEER.EVACUATE.S", "stream_evacuate_peer_response"),
+        ("STREAM.LEADER.STEPDOWN.S", "stream_leader_stepdown_response"),
+        ("STREAM.CANCEL_MOVE.S", "stream_cancel_move_response"),
+        ("CONSUMER.LEADER.STEPDOWN.S.C", "consumer_leader_stepdown_response"),
+    ],
+)
+def test_clusters_are_for_others(harbor: Harbor, subject: str, kind: str) -> None:
+    found = harbor.ask(subject)
+    assert found["type"] == f"io.nats.jetstream.api.v1.{kind}"
+    assert found["error"]["err_code"] == 10010
+
+
+def test_the_system_account_may_purge_another() -> None:
+    settings = BrokerSettings(
+        accounts=(AccountSettings("$SYS"),),
+        authorization=Authorization(
+            users=(User("s", password="p", account="$SYS"), User("g", password="p", account="$G"))
+        ),
+    )
+    harbor = Harbor(settings=settings)
+    harbor.client = harbor.arrive(user="g", **{"pass": "p"})
+    system = harbor.arrive(user="s", **{"pass": "p"})
+    harbor.stream()
+    assert harbor.send("$JS.API.ACCOUNT.PURGE.$G") == []
+    (reply,) = harbor.send("$JS.API.ACCOUNT.PURGE.$G", client=system)
+    assert reply.document["initiated"]
+    assert harbor.ask("STREAM.NAMES")["streams"] is None
+    (reply,) = harbor.send("$JS.API.META.LEADER.STEPDOWN", client=system)
+    assert reply.document["error"]["err_code"] == 10010
+    (reply,) = harbor.send("$JS.API.INFO", client=system)
+    assert reply.document["error"]["err_code"] == 10039

@@ -1,0 +1,168 @@
+"""The consumers of one stream: made, changed, found, paused, moved back and deleted.
+
+    consumers = ConsumerSet(account, stream)
+    consumer = consumers.create(config)         a checked configuration; one that is there is changed
+    consumers.delete(name)
+
+What a configuration may say is judged before (tidelog.stream.request_check).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidelog.base.instant import instant_ns, timestamp
+from tidelog.stream import consumer_event, failure
+from tidelog.stream.consumer import Consumer
+from tidelog.stream.consumer_config import (
+    DELIVER_ALL,
+    DELIVER_BY_SEQUENCE,
+    DELIVER_BY_TIME,
+    PINNED,
+    ConsumerConfig,
+)
+from tidelog.stream.consumer_start import course_of, filter_of
+from tidelog.stream.stream import Stream
+
+if TYPE_CHECKING:
+    from tidelog.stream.account import AccountStreams
+
+NAME_SIZE = 8
+
+
+class ConsumerSet:
+    """Of one stream. Consumers tell it what becomes of them."""
+
+    def __init__(self, account: AccountStreams, stream: Stream) -> None:
+        self.account = account
+        self.stream = stream
+
+    def find(self, name: str) -> Consumer:
+        consumer: Consumer | None = self.stream.consumers.get(name)
+        if consumer is None:
+            raise failure.CONSUMER_NOT_FOUND()
+        return consumer
+
+    def configs(self) -> dict[str, ConsumerConfig]:
+        return {consumer.name: consumer.config for consumer in self.stream.consumers.values()}
+
+    # ---- making, changing, deleting ----
+
+    def create(self, config: ConsumerConfig) -> Consumer:
+        """Make a consumer, or change the one that is there."""
+        name = config.durable_name or config.name
+        if name in self.stream.consumers:
+            return self.update(config)
+        if not name:
+            name = config.name = self.new_name()
+        consumer = Consumer(
+            self.stream,
+            name,
+            config,
+            self.account.engine.clock.now_ns(),
+            self,
+            course_of(self.stream, config),
+        )
+        self.adopt(consumer)
+        consumer_event.created(consumer)
+        return consumer
+
+    def adopt(self, consumer: Consumer) -> None:
+        self.stream.add_consumer(consumer)
+        self.account.gate.admit(consumer)
+        consumer.start()
+
+    def new_name(self) -> str:
+        while True:
+            name = "".join(
+                consumer_event.DIGITS[self.account.chance.integer(len(consumer_event.DIGITS))]
+                for _ in range(NAME_SIZE)
+            )
+            if name not in self.stream.consumers:
+                return name
+
+    def update(self, config: ConsumerConfig) -> Consumer:
+        consumer = self.find(config.durable_name or config.name)
+        if config != consumer.config:
+            consumer.update(config, filter_of(config))
+        return consumer
+
+    def delete(self, name: str) -> None:
+        consumer = self.find(name)
+        self.account.gate.dismiss(consumer)
+        consumer.stop(b"409 Consumer Deleted")
+        self.stream.remove_consumer(name)
+        consumer_event.deleted(consumer)
+
+    # ---- while they run ----
+
+    def pause(self, name: str, until: str | None) -> Consumer:
+        """Deliver nothing before `until`; None: go on."""
+        consumer = self.find(name)
+        config = msgspec.structs.replace(consumer.config, pause_until=until)
+        consumer.update(config, consumer.filter)
+        now_ns = self.account.engine.clock.now_ns()
+        consumer_event.paused(
+            consumer,
+            until if until is not None else "0001-01-01T00:00:00Z",
+            until is not None and now_ns < instant_ns(until),
+        )
+        return consumer
+
+    def reset(self, name: str, seq: int) -> int:
+        """Go back, or on, to `seq`; 0: to what is not acknowledged. Returns where that is."""
+        consumer = self.find(name)
+        config = consumer.config
+        if seq == 0:
+            seq = consumer.floors()[1] + 1
+        elif config.deliver_policy == DELIVER_BY_SEQUENCE:
+            if seq < config.opt_start_seq:
+                raise failure.CONSUMER_INVALID_RESET(err="below start seq")
+        elif config.deliver_policy == DELIVER_BY_TIME:
+            assert config.opt_start_time is not None
+            if seq < self.stream.log.seq_at_time(instant_ns(config.opt_start_time)):
+                raise failure.CONSUMER_INVALID_RESET(err="below start time")
+        elif config.deliver_policy != DELIVER_ALL:
+            raise failure.CONSUMER_INVALID_RESET(err="not allowed")
+        consumer.reset_to(max(seq, 1))
+        return max(seq, 1)
+
+    def unpin(self, name: str, group: str) -> None:
+        consumer = self.find(name)
+        if consumer.config.priority_policy != PINNED:
+            raise failure.BAD_REQUEST()
+        if group not in consumer.config.priority_groups:
+            raise failure.CONSUMER_INVALID_PRIORITY_GROUP()
+        consumer.unpin("admin")
+        consumer.pump()
+
+    # ---- what consumers tell ----
+
+    def changed(self, consumer: Consumer) -> None:
+        """There is something new to be kept."""
+        consumer.dirty = False
+
+    def resumed(self, consumer: Consumer) -> None:
+        """The end of a pause has come."""
+        until = consumer.config.pause_until or timestamp(self.account.engine.clock.now_ns())
+        consumer_event.paused(consumer, until, False)
+
+    def inactive(self, consumer: Consumer) -> None:
+        """Nobody has used it for as long as it may be unused."""
+        self.delete(consumer.name)
+
+    # ---- the end ----
+
+    def stop(self) -> None:
+        """The server ends; everything is left as it will be found again."""
+        for consumer in list(self.stream.consumers.values()):
+            self.account.gate.dismiss(consumer)
+            consumer.stop(b"409 Server Shutdown")
+
+    def abandon(self) -> None:
+        """The stream is deleted."""
+        for consumer in list(self.stream.consumers.values()):
+            self.account.gate.dismiss(consumer)
+            consumer.stop(b"409 Consumer Deleted")

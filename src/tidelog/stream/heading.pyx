@@ -1,0 +1,29 @@
+"""Header blocks of what consumers deliver, where they differ from what is stored."""
+
+from tidelog.log.record cimport body_of, body_size
+
+VERSION = b"NATS/1.0\r\n"
+
+
+cdef bytes header_of(Head* head):
+    return body_of(head)[:head.header_size]
+
+
+cdef bytes made_header(Head* head):
+    """The header block of a message that is sent without its payload."""
+    return with_line(header_of(head), b"Nats-Msg-Size: %d\r\n" % (body_size(head) - <Py_ssize_t>head.header_size))
+
+
+cdef bytes with_line(bytes header, bytes line):
+    """A header block with one line more."""
+    return (header[:len(header) - 2] if header else VERSION) + line + b"\r\n"
+
+
+def last_sequences(header: bytes) -> tuple[int, int]:
+    """`Nats-Last-Consumer` and `Nats-Last-Stream` of a header block; 0: there is none."""
+    found = {b"nats-last-consumer": 0, b"nats-last-stream": 0}
+    for line in header.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() in found and value.strip().isdigit():
+            found[name.lower()] = int(value)
+    return found[b"nats-last-consumer"], found[b"nats-last-stream"]

@@ -1,0 +1,6 @@
+class PendingTable:
+    count: int
+    pending: int
+    redelivered: int
+    queued: int
+    def clear(self) -> None: ...
