@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidelog.base.instant import instant_ns, timestamp
-from tidelog.stream import consumer_event, failure
+from tidelog.stream import consumer_event, failure, metadata
 from tidelog.stream.consumer import Consumer
 from tidelog.stream.consumer_config import (
     DELIVER_ALL,
@@ -102,6 +102,7 @@ class ConsumerSet:
         """Deliver nothing before `until`; None: go on."""
         consumer = self.find(name)
         config = msgspec.structs.replace(consumer.config, pause_until=until)
+        config.metadata = metadata.stored(config.metadata, config.required_level())
         consumer.update(config, consumer.filter)
         now_ns = self.account.engine.clock.now_ns()
         consumer_event.paused(
