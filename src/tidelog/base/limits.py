@@ -245,6 +245,14 @@ ATOMIC_BATCH_IDLE_NS = 10_000_000_000
 # What all batches that wait for their commit may hold together: they are kept in memory.
 ATOMIC_BATCHES_SIZE = 256 * MIB
 
+# Fast batches: the peer's bounds. What may come unacknowledged is shared by all batches of a stream.
+FAST_BATCHES_PER_STREAM = 1000
+FAST_BATCHES_PER_SERVER = 50_000
+FAST_BATCH_SHARE = 500
+# After so many messages a publisher hears something, if it does not say; and at most after so many.
+FAST_BATCH_FLOW = 10
+FAST_BATCH_FLOW_MOST = 65_535
+
 # Schedules are looked at this often at least: somebody may set the clock.
 SCHEDULE_LOOK_NS = 60_000_000_000
 # After so many changes it is written down which schedules there are; what came later is read again after a crash.
@@ -259,3 +267,11 @@ CONSUMER_COUNT_WALK = 1024
 CONSUMER_BURST_SIZE = 1 * MIB
 # Bytes that may be on their way to a push consumer with flow control: the peer's bound, which clients expect.
 FLOW_WINDOW_SIZE = 32 * MIB
+
+# What a mirror or a source takes over before others have their turn.
+FEED_MESSAGES = 4096
+FEED_SIZE = 1 * MIB
+# How soon it tries again what its stream had no room for.
+FEED_RETRY_NS = 1_000_000_000
+# After so many messages it is written down how far the sources are; what came later is found in headers after a crash.
+SOURCES_UNSAID = 50_000

@@ -46,6 +46,7 @@ class AccountStreams:
         self.gate = Gate(interest)
         self.streams: dict[str, Stream] = {}
         self.directs: dict[str, Direct] = {}
+        self.followers: dict[str, Stream] = {}  # that take over what others have
         self.paths: dict[str, str] = {}  # of those that are in files
 
     def set_limits(self, limits: AccountLimits) -> None:
@@ -119,8 +120,17 @@ class AccountStreams:
         stream.start()
         direct = self.directs[config.name] = Direct(self, log, config.name)
         direct.listen(config.allow_direct)
+        self.note_follower(stream)
+        for follower in self.followers.values():
+            if follower.feeds is not None:
+                follower.feeds.come(stream)
         self.engine.schedule(stream)
         return stream
+
+    def note_follower(self, stream: Stream) -> None:
+        """It may take over what others have."""
+        if stream.feeds is not None:
+            self.followers[stream.name] = stream
 
     def update(self, config: StreamConfig) -> Stream:
         """Change a stream to a checked configuration."""
@@ -140,6 +150,7 @@ class AccountStreams:
             except StorageError as error:
                 raise failure.STREAM_UPDATE(err=str(error)) from error
         stream.update(config, settings)
+        self.note_follower(stream)
         self.directs[config.name].listen(config.allow_direct)
         self.events.stream_action(config.name, MODIFY)
         self.engine.schedule(stream)
@@ -156,6 +167,10 @@ class AccountStreams:
                 raise failure.STREAM_DELETE(err=str(error)) from error
         del self.streams[name]
         self.directs.pop(name).listen(False)
+        self.followers.pop(name, None)
+        for follower in self.followers.values():
+            if follower.feeds is not None:
+                follower.feeds.go(stream)
         stream.abandon()
         self.events.stream_action(name, DELETE)
         if path:

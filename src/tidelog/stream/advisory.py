@@ -69,7 +69,6 @@ class Events:
         self.tell(
             f"STREAM.BATCH_ABANDONED.{stream}",
             "stream_batch_abandoned",
-            account=self.account,
             stream=stream,
             batch=batch,
             reason=reason,

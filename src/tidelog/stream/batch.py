@@ -22,8 +22,6 @@ import msgspec
 
 from tidelog import API_LEVEL
 from tidelog.base import limits
-from tidelog.base.instant import timestamp
-from tidelog.base.nuid import nuid
 from tidelog.base.timer import Timer
 from tidelog.stream import failure
 from tidelog.stream.failure import ApiFailure
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 BATCH_ID, BATCH_SEQ, BATCH_COMMIT = b"Nats-Batch-Id", b"Nats-Batch-Sequence", b"Nats-Batch-Commit"
 END = b"eob"
 TIMEOUT, LARGE, INCOMPLETE, UNSUPPORTED = "timeout", "large", "incomplete", "unsupported"
-ADVISORY = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED."
 
 
 class Part(NamedTuple):
@@ -84,22 +81,12 @@ class Waiting:
 
 
 class Staged:
-    """How much waits in all batches of a server."""
+    """How much waits in all batches of a server, and how many fast ones run."""
 
     def __init__(self) -> None:
         self.batches = 0
         self.size = 0
-
-
-class Advisory(msgspec.Struct, omit_defaults=True):
-    type: str = msgspec.field(default_factory=lambda: "io.nats.jetstream.advisory.v1.stream_batch_abandoned")
-    id: str = msgspec.field(default_factory=str)
-    timestamp: str = msgspec.field(default_factory=str)
-    account: str = ""
-    stream: str = msgspec.field(default_factory=str)
-    domain: str = ""
-    batch: str = msgspec.field(default_factory=str)
-    reason: str = msgspec.field(default_factory=str)
+        self.fast_batches = 0
 
 
 class AtomicBatches:
@@ -224,16 +211,8 @@ class AtomicBatches:
 
     def abandon(self, batch_id: bytes, reason: str) -> None:
         self.forget(batch_id)
-        account, engine = self.stream.account, self.engine
-        advisory = Advisory(
-            id=nuid(engine.chance),
-            timestamp=timestamp(engine.clock.now_ns()),
-            stream=self.stream.name,
-            domain=engine.settings.domain,
-            batch=batch_id.decode("utf-8", "replace"),
-            reason=reason,
-        )
-        account.post.publish((ADVISORY + self.stream.name).encode(), msgspec.json.encode(advisory))
+        name = batch_id.decode("utf-8", "replace")
+        self.stream.account.events.batch_abandoned(self.stream.name, name, reason)
 
     def clear(self) -> None:
         """All that wait are forgotten: the stream ends, or takes no batches any more."""

@@ -1,88 +1,25 @@
 """Door to intake: what a stream does with the messages that it is given."""
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
-from tidelog.log.log cimport Log
-from tidelog.stream.budget cimport Budget
-from tidelog.stream.dedupe cimport Dedupe
-from tidelog.stream.post cimport Post
+from tidelog.stream.check cimport Checks, Draft
 from tidelog.stream.publish cimport Fields
-from tidelog.stream.receipt cimport Receipts
-from tidelog.stream.tick cimport Tick
 from tidelog.subject.route cimport Subscriber, Target
 from tidelog.wire.parser cimport Message
 
 
-cdef struct Draft:
-    # A message on its way into the log. What the pointers mean stays where it is during the call.
-    const char* subject
-    Py_ssize_t subject_size
-    const char* reply            # NULL: nobody waits for an answer
-    Py_ssize_t reply_size
-    const char* header
-    Py_ssize_t header_size
-    const char* payload
-    Py_ssize_t payload_size
-    int64_t ts_ns
-    int64_t ttl_s                # 0: none, -1: for ever
-    bint own                     # of the server itself: it need not ask
-    bint part                    # of an atomic batch
-
-
-cdef class Intake(Subscriber):
-    cdef readonly object config
-    cdef readonly object account         # AccountStreams
-    cdef readonly str name
-    cdef readonly Log log
-    cdef readonly dict consumers         # name -> consumer
-    cdef readonly bint stopped
-    cdef readonly Receipts receipts
-    cdef readonly Dedupe dedupe
-    cdef readonly Tick tick
-    cdef Post post
-    cdef readonly Budget budget          # that its bytes count in
-    cdef int64_t counted                 # so many of them are counted
-    cdef bytes last_id                   # of the newest message; empty: it had none
-    cdef bint ids_loaded                 # the ids of what is in the log are in `dedupe`
-    cdef bint touched                    # in the tick's list
-    # Of the configuration, what a message can meet:
-    cdef bint acks
-    cdef bint special                    # every message is looked at closely
-    cdef bint by_interest                # what nobody wants is not kept
-    cdef bint sealed
-    cdef bint rollups
-    cdef bint ttls
-    cdef int64_t ttl_least_s             # a time to live is not shorter than this; 0: as it likes
-    cdef Py_ssize_t max_message_size
-    cdef bint counts                     # each message is an increment
-    cdef readonly object batches         # AtomicBatches; None: none are taken
-    cdef readonly object schedules       # Schedules; None: there are none
-    cdef readonly object inflight        # what is ahead of the message of a batch that is looked at; None: it is alone
-    cdef object transform
-    cdef object republish
-
+cdef class Intake(Checks):
+    cdef int mark(self) except -1
     cdef int store(self, Draft* draft, Fields* fields, bytes tail=*) except -1
     cdef uint64_t append(self, Draft* draft, Fields* fields) except 0
     cdef uint64_t put(self, Draft* draft) except 0
+    cdef int answer(self, Draft* draft, bytes text) except -1
     cdef int consider(self, Draft* draft, Fields* fields) except -1
-    cdef int clean(self, Draft* draft, Fields* fields, list held) except -1
-    cdef int use_header(self, Draft* draft, Fields* fields, bytes header, list held) except -1
-    cdef bint check(self, Draft* draft, Fields* fields, list held) except -1
-    cdef int keep(self, Draft* draft, Fields* fields, bytes tail) except -1
     cdef int hand_over(self, Draft* draft) except -1
     cdef int draw_up(self, Draft* draft, Fields* fields, bytes subject, bytes header, bytes payload) except -1
-    cdef int check_expectations(self, Draft* draft, Fields* fields) except -1
-    cdef int check_sequences(self, Draft* draft, Fields* fields) except -1
-    cdef bint repeated(self, Draft* draft, Fields* fields) except -1
-    cdef int check_rest(self, Draft* draft, Fields* fields, list held) except -1
-    cdef int check_rollup(self, Draft* draft, bytes value) except -1
-    cdef int count(self, Draft* draft, Fields* fields, list held) except -1
-    cdef int check_room(self, Draft* draft) except -1
-    cdef int take_ttl(self, Draft* draft, Fields* fields, list held) except -1
+    cdef int keep(self, Draft* draft, Fields* fields, bytes tail) except -1
     cdef int roll_up(self, Draft* draft, Fields* fields, uint64_t seq) except -1
-    cdef uint64_t last_seq_for(self, const char* subject, Py_ssize_t size) noexcept
     cdef bint wanted(self, const char* subject, Py_ssize_t size) except -1
-    cdef int answer(self, Draft* draft, bytes text) except -1
-    cdef int settle(self) except -1
-    cdef int mark(self) except -1
-    cdef int load_ids(self) except -1
+
+
+cdef bint is_fast(Draft* draft) noexcept nogil

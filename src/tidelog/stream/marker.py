@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.base.duration import format_duration
 from tidelog.base.errors import StorageError
+from tidelog.log.log import LimitReached
+from tidelog.stream.failure import ApiFailure
 from tidelog.stream.publish import header_value
 
 if TYPE_CHECKING:
@@ -31,7 +33,11 @@ def leave(stream: Stream, seq: int) -> bool:
         b"NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %s\r\nNats-Rollup: sub\r\n\r\n"
         % format_duration(ttl_ns).encode()
     )
-    return stream.insert(message.subject, header, b"") > 0
+    try:
+        return stream.insert(message.subject, header, b"") > 0
+    except (ApiFailure, LimitReached):
+        # There is no room for it: then the message goes without.
+        return False
 
 
 def ends_subject(header: bytes) -> bool:

@@ -43,6 +43,13 @@ cdef inline bint has(Fields* fields, int name) noexcept nogil:
     return fields.found >> name & 1 and fields.sizes[name] > 0
 
 
+cdef inline bint schedules(Fields* fields) noexcept nogil:
+    """Whether a header says something of schedules."""
+    return fields.found & (
+        <uint32_t>1 << <int>SCHEDULE | <uint32_t>1 << <int>SCHEDULE_NEXT | <uint32_t>1 << <int>SCHEDULER
+    ) != 0
+
+
 cdef int find_fields(const char* block, Py_ssize_t size, Fields* fields) noexcept nogil
 cdef uint64_t sequence_of(Fields* fields, int name) noexcept nogil
 cdef bytes value_of(Fields* fields, int name)

@@ -255,10 +255,12 @@ class Schedules:
             self.dues.pop(subject, None)
             return
         target, header, payload = made
-        if not self.stream.insert(target, header, payload) and self.dues.get(subject) == (due_ns, seq):
-            # It was refused: a full disk, or a limit. It is tried again.
-            heapq.heappush(self.heap, (now_ns + SECOND_NS, seq, subject))
+        try:
+            self.stream.insert(target, header, payload, transforms=True)
+        except (failure.ApiFailure, StorageError):
+            # A full disk, or a limit. It is tried again.
             self.dues[subject] = (now_ns + SECOND_NS, seq)
+            heapq.heappush(self.heap, (now_ns + SECOND_NS, seq, subject))
 
     def close(self) -> None:
         if self.timer is not None:

@@ -9,6 +9,7 @@ cdef class Stream(Intake):
     cdef readonly int64_t created_ns
     cdef public int64_t due_ns           # when the engine looks at the log next; 0: never
     cdef list subscriptions
+    cdef readonly object feeds           # Feeds of a mirror or from sources; None: there are none
     cdef bint work_queue
     cdef public object keeper            # ConsumerSet; None: not yet
     cdef dict armed                      # consumers that want to hear of more, as keys, in their order

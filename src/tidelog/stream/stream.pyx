@@ -25,6 +25,7 @@ from tidelog.log.log cimport Log
 from tidelog.stream import failure, marker
 from tidelog.stream.batch import mend
 from tidelog.stream.dedupe cimport Dedupe
+from tidelog.stream.feed import Feeds
 from tidelog.stream.receipt cimport Receipts
 from tidelog.stream.schedule import Schedules
 from tidelog.subject.route import Subscription
@@ -60,6 +61,9 @@ cdef class Stream(Intake):
         self.work_queue = config.retention == "workqueue"
         if config.allow_msg_schedules and self.schedules is None:
             self.schedules = Schedules(self)
+        if self.feeds is not None or config.mirror is not None or config.sources:
+            self.feeds = self.feeds or Feeds(self)
+            self.feeds.take_config(config)
 
     def start(self) -> None:
         """Mend what a crash has left, and listen."""
@@ -71,6 +75,8 @@ cdef class Stream(Intake):
             self.schedules.find()
         self.stopped = False
         self.listen(self.config.subjects or [])
+        if self.feeds is not None:
+            self.feeds.start()
 
     def listen(self, subjects) -> None:
         """Listen to these, and to nothing else."""
@@ -88,6 +94,8 @@ cdef class Stream(Intake):
         self.take_config(config)
         if not self.stopped:
             self.listen(config.subjects or [])
+            if self.feeds is not None:
+                self.feeds.start()
         self.log.configure(settings)
         self.mark()
 
@@ -101,6 +109,8 @@ cdef class Stream(Intake):
         if self.keeper is not None:
             self.keeper.stop()
         self.log.close()
+        if self.feeds is not None and self.log.failure is None:
+            self.feeds.places.save()
         self.flush()
 
     def end(self) -> None:
@@ -109,8 +119,12 @@ cdef class Stream(Intake):
         self.stopped = True
         if self.batches is not None:
             self.batches.clear()
+        if self.fast is not None:
+            self.fast.clear()
         if self.schedules is not None:
             self.schedules.close()
+        if self.feeds is not None:
+            self.feeds.stop()
 
     def abandon(self) -> None:
         """Take nothing more; what there is will be removed."""
@@ -127,10 +141,19 @@ cdef class Stream(Intake):
 
     def commit(self) -> None:
         """Write what came, and answer what can be answered."""
+        if self.feeds is not None and not self.stopped:
+            # What that brings is committed here, and need not be touched again.
+            self.touched = True
+            self.feeds.pull()
         self.touched = False
         self.log.commit()
         self.settle()
         self.flush()
+
+    def touch(self) -> None:
+        """There is something to do at the end of this tick."""
+        if not self.stopped:
+            self.mark()
 
     def pass_time(self) -> None:
         """Something may be due."""

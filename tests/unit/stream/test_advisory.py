@@ -44,7 +44,7 @@ class Listener:
             lambda events: events.batch_abandoned("S", "b", "timeout"),
             "STREAM.BATCH_ABANDONED.S",
             "stream_batch_abandoned",
-            {"account": "A", "stream": "S", "batch": "b", "reason": "timeout"},
+            {"stream": "S", "batch": "b", "reason": "timeout"},
         ),
         (
             lambda events: events.snapshot_create("S", {"messages": 1}, {"id": 1}),

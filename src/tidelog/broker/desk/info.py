@@ -3,8 +3,10 @@
 import msgspec
 
 from tidelog.base.instant import timestamp, timestamp_or_none
+from tidelog.stream.failure import ApiError
+from tidelog.stream.feed import Feed
 from tidelog.stream.stream import Stream
-from tidelog.stream.stream_config import StreamConfig, always
+from tidelog.stream.stream_config import External, StreamConfig, SubjectTransform, always
 
 
 class LostData(msgspec.Struct):
@@ -36,12 +38,26 @@ class ClusterInfo(msgspec.Struct, omit_defaults=True):
     leader: str = ""
 
 
+class SourceInfo(msgspec.Struct, omit_defaults=True):
+    """How far a mirror, or one of the sources, has got."""
+
+    name: str = always(str)
+    external: External | None = None
+    lag: int = always(int)
+    active: int = always(int)
+    error: ApiError | None = None
+    filter_subject: str = ""
+    subject_transforms: list[SubjectTransform] = []
+
+
 class StreamInfo(msgspec.Struct, omit_defaults=True):
     config: StreamConfig
     created: str
     state: StreamState
     domain: str = ""
     cluster: ClusterInfo | None = None
+    mirror: SourceInfo | None = None
+    sources: list[SourceInfo] = []
     ts: str = ""
 
 
@@ -78,14 +94,32 @@ def deleted_of(stream: Stream, first_seq: int, last_seq: int) -> list[int]:
     return found
 
 
+def source_of(feed: Feed, now_ns: int) -> SourceInfo:
+    source = feed.source
+    return SourceInfo(
+        name=source.name,
+        external=source.external,
+        lag=feed.lag(),
+        active=feed.active_ns(now_ns),
+        error=feed.error,
+        filter_subject=source.filter_subject,
+        subject_transforms=source.subject_transforms,
+    )
+
+
 def info_of(
     stream: Stream, domain: str, now_ns: int, *, deleted: bool = False, stored: bool = False
 ) -> StreamInfo:
     """`stored`: the configuration as it is kept, without what is only told."""
+    feeds = stream.feeds.feeds if stream.feeds is not None else []
+    others = [source_of(feed, now_ns) for feed in feeds]
+    mirrors = stream.config.mirror is not None
     return StreamInfo(
         config=stream.config if stored else stream.config.shown(),
         created=timestamp(stream.created_ns),
         state=state_of(stream, deleted=deleted),
         domain=domain,
+        mirror=others[0] if mirrors and others else None,
+        sources=[] if mirrors else others,
         ts=timestamp(now_ns),
     )

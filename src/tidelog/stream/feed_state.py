@@ -1,0 +1,112 @@
+"""How far a stream has got with its sources: found again after a restart without reading everything.
+
+    <stream>/sources.json     what came from which source before which of the stream's own sequences
+
+The document is written when the stream is closed, and after many messages, but only when all that it speaks of is on
+the medium. What came after it is in the headers of the messages, which are read from the newest one back until every
+source was seen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidelog.base import limits
+from tidelog.base.errors import StorageError
+from tidelog.stream.catalog import read_document, write_document
+from tidelog.stream.publish import header_value
+
+if TYPE_CHECKING:
+    from tidelog.stream.stream import Stream
+
+DOCUMENT = "sources.json"
+VERSION = 1
+
+
+class Place(msgspec.Struct, array_like=True, frozen=True):
+    """Of one source: the last message that came, and when that stream was made (0: not known)."""
+
+    seq: int
+    created_ns: int = 0
+
+
+class Document(msgspec.Struct):
+    version: int
+    next_seq: int
+    places: dict[str, Place]
+
+
+class Places:
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.seen: dict[str, Place] = {}
+        self.unsaid = 0
+        self.found = False
+
+    def note(self, name: str, place: Place) -> None:
+        self.seen[name] = place
+        self.unsaid += 1
+
+    def path(self) -> str:
+        path = self.stream.account.paths.get(self.stream.name)
+        return f"{path}/{DOCUMENT}" if path else ""
+
+    def save_if_many(self) -> None:
+        log = self.stream.log
+        if self.unsaid > limits.SOURCES_UNSAID and log.committer.synced_seq >= log.store.last_seq:
+            self.save()
+
+    def save(self) -> None:
+        """Write down how far it is. Everything that came is on the medium."""
+        path = self.path()
+        self.unsaid = 0
+        if not path or not self.seen:
+            return
+        document = Document(VERSION, self.stream.log.store.last_seq + 1, self.seen)
+        try:
+            write_document(self.stream.account.engine.disk, path, msgspec.json.encode(document))
+        except StorageError as error:
+            # Then more headers are read at the next start.
+            self.stream.account.engine.log.warn(f"Sources of {self.stream.name} were not written: {error}")
+
+    def find(self, wanted: set[str]) -> None:
+        """How far those are that are wanted: once, as what comes later is noted."""
+        if self.found:
+            return
+        self.found = True
+        document = self.read()
+        start_seq = document.next_seq if document is not None else 1
+        missing = wanted - self.seen.keys()
+        log = self.stream.log
+        if missing and log.store.last_seq >= start_seq:
+            reader = log.reader(backward=True, start="last", stop_seq=start_seq)
+            while missing and not reader.ended:
+                for message in reader.read():
+                    found = read_source(message.header)
+                    if found is not None and found[0] in missing:
+                        missing.discard(found[0])
+                        self.seen[found[0]] = Place(found[1])
+        if document is not None:
+            self.seen = document.places | self.seen
+
+    def read(self) -> Document | None:
+        path = self.path()
+        data = read_document(self.stream.account.engine.disk, path) if path else None
+        if data is None:
+            return None
+        try:
+            document = msgspec.json.decode(data, type=Document)
+        except msgspec.MsgspecError:
+            return None
+        known = document.version == VERSION and document.next_seq <= self.stream.log.store.last_seq + 1
+        return document if known else None
+
+
+def read_source(header: bytes) -> tuple[str, int] | None:
+    """The name of a source and a sequence in it, of a message that came from one."""
+    parts = header_value(header, b"Nats-Stream-Source").decode("utf-8", "replace").split(" ")
+    if len(parts) < 5 or not parts[1].isdigit():
+        return None
+    return f"{parts[0]} {parts[2]} {parts[3]}", int(parts[1])
