@@ -195,6 +195,9 @@ DIRECT_SLICE_COUNT = 8192
 # What one request brings if it does not say: half of what may wait for a client.
 DIRECT_BATCH_SIZE = 32 * MIB
 
+# Streams, and consumers, that one scrape of the metrics tells of: each costs some tens of lines.
+METRIC_STREAMS = 10_000
+
 # Threads that sync, seal and compact: one sync of each of two disks, or a sync beside longer work.
 STREAM_WORK_THREADS = 2
 # What streams may take where the machine does not tell what it has.

@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from tidelog.broker.view import AccountView, BrokerView, InterestStats, SessionView
 from tidelog.serve.monitor.connz import LIMIT
 from tidelog.serve.monitor.desk import Monitor, whole
-from tidelog.serve.monitor.jetstream import jsz
+from tidelog.serve.monitor.jetstream import JszQuery, jsz
 from tidelog.serve.monitor.process import processor_seconds, resident_size
 from tidelog.serve.monitor.state import ServerState
 from tidelog.serve.monitor.subsz import SubszQuery, subsz
@@ -203,9 +203,17 @@ class Scrape(Collector):
         state, broker = self.monitor.state, self.monitor.broker
         yield from server_families(state, broker)
         yield from account_families(broker.accounts())
+        now_ns = self.monitor.clock.now_ns()
         prefix = state.options.compat_metrics
         if prefix:
             yield from exporter_families(self.monitor, prefix)
+        if state.desk is not None:
+            from tidelog.serve import stream_metric  # for those who have streams
+
+            yield from stream_metric.stream_families(state.desk, now_ns)
+            if prefix:
+                stream_prefix = EXPORTER_STREAM_PREFIX if prefix == EXPORTER_PREFIX else prefix
+                yield from stream_metric.exporter_families(stream_prefix, state, state.desk, now_ns)
 
 
 def family(
@@ -332,7 +340,7 @@ def exporter_accounts(prefix: str, server_id: str, accounts: Iterable[AccountVie
 
 def exporter_streams(prefix: str, monitor: Monitor) -> Iterator[Metric]:
     state = monitor.state
-    document = jsz(state, monitor.clock, {})
+    document = jsz(state, monitor.clock, JszQuery())
     values = {
         "jetstream_disabled": float(document.disabled),
         "total_streams": document.streams,

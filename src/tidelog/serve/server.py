@@ -141,6 +141,8 @@ class Server:
             sock.close()
             raise
         self.streams = streams
+        self.state.desk = streams.desk
+        self.state.store_path = streams.path
 
     def listen(self, sock: socket.socket, on_accept: Callable[[int, str, int], None]) -> None:
         self.listeners.append(Listener(self.loop, sock, on_accept, self.log))

@@ -103,6 +103,7 @@ class Engine:
         self.file = Budget(self.settings.max_file_size)
         self.staged = Staged()
         self.accounts: dict[str, AccountStreams] = {}
+        self.failures: dict[str, str] = {}  # directories of streams that were not opened, and why
         self._unfinished: list[Delivery] = []
         self._due: list[tuple[int, int, Stream]] = []
         self._order = 0
@@ -244,6 +245,7 @@ class Engine:
             else:
                 account.adopt(config, log, meta.created_ns, path)
                 recovery.streams += 1
+        self.failures = recovery.failures
         for note in recovery.notes:
             self.log.warn(note)
         return recovery

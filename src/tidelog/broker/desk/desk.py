@@ -20,7 +20,7 @@ from tidelog.base.clock import Clock
 from tidelog.base.errors import StorageError
 from tidelog.broker.account import Account
 from tidelog.broker.desk.audit import AUDIT, card_of
-from tidelog.broker.desk.request import Later, Request
+from tidelog.broker.desk.request import Entry, Later, Parts, Request
 from tidelog.broker.desk.table import SYSTEM_ENTRIES, Table
 from tidelog.broker.session import Session
 from tidelog.stream import failure
@@ -45,6 +45,14 @@ class DeskSettings:
     strict: bool = True
 
 
+def refuse_all(_request: Request) -> Parts:
+    raise failure.NOT_ENABLED_FOR_ACCOUNT()
+
+
+# What the system account asks that is not its own, whatever it is.
+NOT_HERE = Entry(">", "system_response", refuse_all)
+
+
 class Desk:
     """Of one server."""
 
@@ -61,8 +69,7 @@ class Desk:
         streams = None
         if limits is not None:
             streams = self.engine.open_account(account.name, account.interest, limits)
-        table = self.system_table if is_system else self.table
-        desk = AccountDesk(self, account, streams, table)
+        desk = AccountDesk(self, account, streams, is_system=is_system)
         self.accounts[account.name] = desk
         return desk
 
@@ -78,9 +85,12 @@ class Desk:
 class AccountDesk:
     """Of one account. `streams` None: it may have none."""
 
-    def __init__(self, desk: Desk, account: Account, streams: AccountStreams | None, table: Table) -> None:
+    def __init__(
+        self, desk: Desk, account: Account, streams: AccountStreams | None, *, is_system: bool
+    ) -> None:
         self.desk = desk
-        self.table = table
+        self.table = desk.system_table if is_system else desk.table
+        self.other = NOT_HERE if is_system else None
         self.account = account
         self.streams = streams
         self.post = streams.post if streams is not None else Post(account.interest, account.chance)
@@ -107,7 +117,7 @@ class AccountDesk:
         self, subject: bytes, reply: bytes | None, header: bytes, body: bytes, session: Session | None
     ) -> None:
         text = subject.decode("utf-8", "replace")
-        entry = self.table.find(text.split(".")[2:])
+        entry = self.table.find(text.split(".")[2:]) or self.other
         if entry is not None:
             self.carry_out(Request(self, entry, text, reply, header, body, session))
 

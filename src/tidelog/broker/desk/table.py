@@ -6,7 +6,7 @@ from tidelog.broker.desk import account, cluster, consumer, message, stream
 from tidelog.broker.desk.request import Entry
 
 ENTRIES = (*account.ENTRIES, *stream.ENTRIES, *message.ENTRIES, *consumer.ENTRIES, *cluster.ENTRIES)
-SYSTEM_ENTRIES = (*ENTRIES, *cluster.SYSTEM_ENTRIES)
+SYSTEM_ENTRIES = (*account.ENTRIES, *cluster.SYSTEM_ENTRIES)
 
 
 class Table:

@@ -1,5 +1,7 @@
 """/accountz and /accstatz: the accounts, and what has gone through each."""
 
+from collections.abc import Collection
+
 from tidelog.base.clock import Clock
 from tidelog.base.instant import timestamp
 from tidelog.broker.settings import Mapping
@@ -71,25 +73,28 @@ class Accstatz(Document, frozen=True, kw_only=True):
 NOTHING = Volume(msgs=0, bytes=0)
 
 
-def accountz(server_id: str, broker: BrokerView, clock: Clock, query: Query) -> Accountz:
+def accountz(
+    server_id: str, broker: BrokerView, clock: Clock, query: Query, with_streams: Collection[str] = ()
+) -> Accountz:
     now = timestamp(clock.now_ns())
     system_account = broker.settings.system_account
     wanted = query.get("acc", "")
     if not wanted:
         names = tuple(sorted(account.name for account in broker.accounts()))
         return Accountz(server_id=server_id, now=now, system_account=system_account, accounts=names)
-    detail = account_info(wanted, broker)
+    detail = account_info(wanted, broker, with_streams)
     return Accountz(server_id=server_id, now=now, system_account=system_account, account_detail=detail)
 
 
-def account_info(name: str, broker: BrokerView) -> AccountDetail:
+def account_info(name: str, broker: BrokerView, with_streams: Collection[str] = ()) -> AccountDetail:
+    """`with_streams`: the accounts that may have streams."""
     account = next((account for account in broker.accounts() if account.name == name), None)
     if account is None:
         raise BadQuery(f"Account {name} does not exist")
-    return account_detail(account, broker)
+    return account_detail(account, broker, with_streams)
 
 
-def account_detail(account: AccountView, broker: BrokerView) -> AccountDetail:
+def account_detail(account: AccountView, broker: BrokerView, with_streams: Collection[str]) -> AccountDetail:
     settings = next((one for one in broker.settings.accounts if one.name == account.name), None)
     return AccountDetail(
         account_name=account.name,
@@ -97,7 +102,7 @@ def account_detail(account: AccountView, broker: BrokerView) -> AccountDetail:
         is_system=account.name == broker.settings.system_account,
         expired=False,
         complete=True,
-        jetstream_enabled=False,
+        jetstream_enabled=account.name in with_streams,
         leafnode_connections=account.leaf_count,
         client_connections=account.client_count,
         subscriptions=account.subscription_count,

@@ -66,7 +66,9 @@ class Monitor:
             "/subscriptionsz": ("/subsz", self.subsz),
             "/accountz": (
                 "/accountz",
-                lambda query: document(account.accountz(server_id, broker, clock, query)),
+                lambda query: document(
+                    account.accountz(server_id, broker, clock, query, state.accounts_with_streams())
+                ),
             ),
             "/accstatz": (
                 "/accstatz",
@@ -76,7 +78,10 @@ class Monitor:
             "/routez": ("/routez", lambda query: document(peer.routez(state, clock, query))),
             "/leafz": ("/leafz", lambda query: document(peer.leafz(state, clock, query))),
             "/gatewayz": ("/gatewayz", lambda query: document(peer.gatewayz(state, clock, query))),
-            "/jsz": ("/jsz", lambda query: document(jetstream.jsz(state, clock, query))),
+            "/jsz": (
+                "/jsz",
+                lambda query: document(jetstream.jsz(state, clock, jetstream.read_query(query))),
+            ),
             "/stacksz": ("", lambda _: Response(200, inside.stacksz(), TEXT, CORS)),
             "/ipqueuesz": ("", lambda query: document(inside.ipqueuesz(query))),
             "/raftz": ("", lambda _: Response(404, b"No Raft nodes registered")),

@@ -34,6 +34,9 @@ PING = "PING"
 
 # Options that have another name in a body than in an HTTP request.
 NAMES = {"account": "acc", "include_unused": "unused"}
+JSZ_NAMES = {"consumer": "consumers", "raft_groups": "raft", "leader_only": "leader-only"}
+# Set by servers with streams.
+STREAM_FLAGS = 1
 STATES = ("open", "closed", "all")
 KINDS: dict[str, type] = {
     "auth": bool,
@@ -64,6 +67,7 @@ class ServerInfo(Document, frozen=True, kw_only=True):
     host: str
     id: str
     cluster: str = ""
+    domain: str = ""
     ver: str
     tags: tuple[str, ...] = ()
     metadata: dict[str, str] | None = None
@@ -143,7 +147,9 @@ class SystemDesk:
             "VARZ": lambda _: varz(state, broker, clock, monitor.meter),
             "CONNZ": lambda query: whole(connz.connz(server_id, broker, clock, connz.read_query(query))),
             "SUBSZ": lambda query: whole(subsz.subsz(server_id, broker, clock, subsz.read_query(query))),
-            "ACCOUNTZ": lambda query: account.accountz(server_id, broker, clock, query),
+            "ACCOUNTZ": lambda query: account.accountz(
+                server_id, broker, clock, query, state.accounts_with_streams()
+            ),
             "HEALTHZ": self.healthz,
             "ROUTEZ": lambda query: peer.routez(state, clock, query),
             "LEAFZ": lambda query: peer.leafz(state, clock, query),
@@ -156,7 +162,8 @@ class SystemDesk:
             "CONNZ": lambda name, query: self.of_server["CONNZ"](query | {"acc": name}),
             "SUBSZ": lambda name, query: self.of_server["SUBSZ"](query | {"acc": name, "subs": "1"}),
             "LEAFZ": lambda _, query: self.of_server["LEAFZ"](query),
-            "INFO": lambda name, _: account.account_info(name, broker),
+            "INFO": lambda name, _: account.account_info(name, broker, state.accounts_with_streams()),
+            "JSZ": self.account_jsz,
             "STATZ": self.account_statz,
         }
 
@@ -251,8 +258,9 @@ class SystemDesk:
             ver=state.version,
             tags=settings.tags,
             metadata=dict(settings.metadata) or None,
-            jetstream=False,
-            flags=0,
+            domain=state.options.jetstream.domain if state.desk is not None else "",
+            jetstream=state.desk is not None,
+            flags=STREAM_FLAGS if state.desk is not None else 0,
             seq=self.sent,
             time=timestamp(self.monitor.clock.now_ns()),
         )
@@ -265,9 +273,18 @@ class SystemDesk:
         return {"status": fields.pop("status"), "status_code": status, **fields}
 
     def jsz(self, query: Query) -> jetstream.Jsz:
-        if query.pop("leader_only", "") == "1":
+        state = self.monitor.state
+        if query.get("leader_only") == "1" and state.desk is None:
             raise Silence
-        return jetstream.jsz(self.monitor.state, self.monitor.clock, {})
+        asked = {JSZ_NAMES.get(key, key): value for key, value in query.items()}
+        return jetstream.jsz(state, self.monitor.clock, jetstream.read_query(asked))
+
+    def account_jsz(self, name: str, query: Query) -> object:
+        """The detail of one account."""
+        details = self.jsz(query | {"acc": name}).account_details
+        if not details:
+            raise BadQuery(f'account "{name}" not found')
+        return details[0]
 
     def account_statz(self, name: str, query: Query) -> account.Accstatz:
         """Of one account, or of all with an empty name. Accounts without connections say nothing."""

@@ -5,6 +5,7 @@ from tidelog.base.instant import timestamp
 from tidelog.broker.settings import SECOND_NS
 from tidelog.broker.view import BrokerView
 from tidelog.serve.monitor.document import Document, age, number
+from tidelog.serve.monitor.jetstream import Jetstream, varz_part
 from tidelog.serve.monitor.process import ProcessorMeter, core_count, resident_size
 from tidelog.serve.monitor.state import ServerState
 from tidelog.serve.options import Options
@@ -96,7 +97,7 @@ class Varz(Document, frozen=True, kw_only=True):
     leaf: Leafnode
     mqtt: Empty
     websocket: Websocket
-    jetstream: Empty
+    jetstream: Jetstream | Empty
     tls_timeout: int | float
     write_deadline: int
     start: str
@@ -175,7 +176,7 @@ def varz(state: ServerState, broker: BrokerView, clock: Clock, meter: ProcessorM
         leaf=leafnode(options, state.leafnode_port),
         mqtt=Empty(),
         websocket=websocket(options, state.websocket_port),
-        jetstream=Empty(),
+        jetstream=varz_part(state) or Empty(),
         tls_timeout=number(tls.timeout_s if tls is not None else TLS_TIMEOUT_S),
         write_deadline=limits.write_deadline_ns,
         start=timestamp(state.start_ns),
