@@ -138,10 +138,9 @@ class FastBatches:
         """Whether a message is the next one, or may be. If not, the batch ends with the one before."""
         if place.number == batch.number + 1:
             return True
-        if place.number > batch.number:
-            self.tell_gap(reply, batch.number + 1, place.number)
-            if batch.gaps_ok:
-                return True
+        self.tell_gap(reply, batch.number + 1, place.number)
+        if place.number > batch.number and batch.gaps_ok:
+            return True
         self.finish(place.batch, batch, reply)
         return False
 
@@ -169,10 +168,10 @@ class FastBatches:
             return
         if not repeated:
             batch.seq = seq
+        if repeated or place.operation != COMMIT:
+            self.pace(batch, reply)
         if place.operation == COMMIT:
             self.finish(place.batch, batch, reply)
-        else:
-            self.pace(batch, reply)
 
     def refuse(self, place: Place, batch: Running, reply: bytes, refused: ApiFailure, *, alone: bool) -> None:
         if alone and not batch.gaps_ok:

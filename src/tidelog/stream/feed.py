@@ -26,7 +26,7 @@ from tidelog.base.timer import Timer
 from tidelog.log.filter import Filter
 from tidelog.stream import failure
 from tidelog.stream.failure import ApiError, ApiFailure
-from tidelog.stream.feed_state import Place, Places
+from tidelog.stream.feed_state import Place, Places, identity_of
 from tidelog.stream.publish import with_line, without_prefix
 from tidelog.stream.stream_config import StreamConfig, StreamSource
 from tidelog.subject.transform import Transform
@@ -60,6 +60,8 @@ class Feed:
         self.name = source_name(source)
         self.origin: Stream | None = None
         self.reader: Reader | None = None
+        self.identity = ""  # of the other stream
+        self.looked = False  # since the start
         self.last_ns = 0
         self.error: ApiError | None = None
         self.head, self.filters, self.destinations = self.name.split(" ", 2)
@@ -84,14 +86,14 @@ class Feed:
         account = self.feeds.stream.account
         origin = account.streams.get(self.source.name) if self.local() else None
         if origin is None:
-            self.error = failure.STREAM_NOT_FOUND().error
             return
         self.origin = origin
+        self.identity = identity_of(origin.created_ns)
         self.error = None
         self.reader = origin.log.reader(self.filter, start_seq=self.start_seq(origin))
 
     def start_seq(self, origin: Stream) -> int:
-        known = self.feeds.next_seq(self.name, origin.created_ns)
+        known = self.feeds.next_seq(self.name, self.identity)
         if known:
             return known
         if self.source.opt_start_seq:
@@ -112,6 +114,7 @@ class Feed:
         reader = self.reader
         if reader is None or self.origin is None:
             return False
+        self.looked = True
         batch = reader.read(limits.FEED_MESSAGES, limits.FEED_SIZE)
         for message in batch:
             if not self.feeds.copy(self, message):
@@ -139,13 +142,18 @@ class Feed:
             if message.header
             else b""
         )
-        place = f"{self.head} {message.seq} {self.filters} {self.destinations} ".encode() + message.subject
-        return with_line(header, SOURCE_HEADER, place)
+        place = f"{self.head} {message.seq} {self.filters} {self.destinations} ".encode()
+        return with_line(header, SOURCE_HEADER, place + message.subject + b" " + self.identity.encode())
 
     # ---- for people ----
 
     def lag(self) -> int:
-        return self.reader.pending() if self.reader is not None else 0
+        return self.reader.pending() if self.reader is not None and self.looked else 0
+
+    def last_seq(self) -> int:
+        """Of a source: the last message that came; 0: none did, or it is a mirror."""
+        place = self.feeds.places.seen.get(self.name)
+        return place.seq if place is not None else 0
 
     def active_ns(self, now_ns: int) -> int:
         """How long ago a message came; NEVER_NS: none did since the start."""
@@ -198,7 +206,6 @@ class Feeds:
         for feed in self.feeds:
             if feed.origin is origin:
                 feed.detach()
-                feed.error = failure.STREAM_NOT_FOUND().error
 
     def stop(self) -> None:
         for feed in self.feeds:
@@ -230,21 +237,20 @@ class Feeds:
         if not self.stream.stopped:
             self.stream.touch()
 
-    def next_seq(self, name: str, created_ns: int) -> int:
+    def next_seq(self, name: str, identity: str) -> int:
         """Where a feed goes on; 0: where its configuration says."""
         if self.mirrors:
             last_seq = self.stream.log.store.last_seq
             return last_seq + 1 if last_seq else 0
         place = self.places.seen.get(name)
-        if place is None or (place.created_ns and place.created_ns != created_ns):
+        if place is None or (place.identity and place.identity != identity):
             # None came, or what has that name now is another stream.
             return 0
         return place.seq + 1
 
     def copy(self, feed: Feed, message: Message) -> bool:
         """Store a message of another stream; False: it is refused for now."""
-        stream, origin = self.stream, feed.origin
-        assert origin is not None
+        stream = self.stream
         subject = feed.subject_for(message.subject)
         try:
             if self.mirrors:
@@ -260,5 +266,5 @@ class Feeds:
             feed.error = failure.STREAM_STORE_FAILED(err=str(error)).error
             return False
         feed.error = None
-        self.places.note(feed.name, Place(message.seq, origin.created_ns))
+        self.places.note(feed.name, Place(message.seq, feed.identity))
         return True

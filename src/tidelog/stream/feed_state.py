@@ -9,12 +9,14 @@ source was seen.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tidelog.base import limits
 from tidelog.base.errors import StorageError
+from tidelog.base.instant import timestamp
 from tidelog.stream.catalog import read_document, write_document
 from tidelog.stream.publish import header_value
 
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
 
 DOCUMENT = "sources.json"
 VERSION = 1
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class Place(msgspec.Struct, array_like=True, frozen=True):
-    """Of one source: the last message that came, and when that stream was made (0: not known)."""
+    """Of one source: the last message that came, and which stream of that name it was (empty: not known)."""
 
     seq: int
-    created_ns: int = 0
+    identity: str = ""
 
 
 class Document(msgspec.Struct):
@@ -87,7 +90,7 @@ class Places:
                     found = read_source(message.header)
                     if found is not None and found[0] in missing:
                         missing.discard(found[0])
-                        self.seen[found[0]] = Place(found[1])
+                        self.seen[found[0]] = found[1]
         if document is not None:
             self.seen = document.places | self.seen
 
@@ -104,9 +107,15 @@ class Places:
         return document if known else None
 
 
-def read_source(header: bytes) -> tuple[str, int] | None:
-    """The name of a source and a sequence in it, of a message that came from one."""
+def read_source(header: bytes) -> tuple[str, Place] | None:
+    """The name of a source and where it was, of a message that came from one."""
     parts = header_value(header, b"Nats-Stream-Source").decode("utf-8", "replace").split(" ")
     if len(parts) < 5 or not parts[1].isdigit():
         return None
-    return f"{parts[0]} {parts[2]} {parts[3]}", int(parts[1])
+    return f"{parts[0]} {parts[2]} {parts[3]}", Place(int(parts[1]), parts[5] if len(parts) > 5 else "")
+
+
+def identity_of(created_ns: int) -> str:
+    """Tells a stream from one of the same name that is made later: eight letters, as at the peer."""
+    digest = hashlib.sha256(timestamp(created_ns).encode()).digest()
+    return "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:8])

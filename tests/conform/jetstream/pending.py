@@ -12,13 +12,11 @@ FILES: dict[str, str] = {
     "pull": NO_CONSUMERS,
     "push": NO_CONSUMERS,
     "retention": NO_CONSUMERS,
-    "mirror": "mirrors and sources do not copy yet",
 }
 NOT_YET: dict[str, str] = {
     "account/information": NO_CONSUMERS,
     "batch/two-at-once": NO_CONSUMERS,
     "counter/consumed": NO_CONSUMERS,
-    "direct/of-a-mirror": FILES["mirror"],
     "message/delete-while-it-is-pending": NO_CONSUMERS,
     "message/purge-while-they-are-pending": NO_CONSUMERS,
     "stream/clustered-requests-to-one-server": NO_CONSUMERS,

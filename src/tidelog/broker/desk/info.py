@@ -44,6 +44,7 @@ class SourceInfo(msgspec.Struct, omit_defaults=True):
     name: str = always(str)
     external: External | None = None
     lag: int = always(int)
+    seq: int = 0
     active: int = always(int)
     error: ApiError | None = None
     filter_subject: str = ""
@@ -100,9 +101,11 @@ def source_of(feed: Feed, now_ns: int) -> SourceInfo:
         name=source.name,
         external=source.external,
         lag=feed.lag(),
+        seq=feed.last_seq(),
         active=feed.active_ns(now_ns),
         error=feed.error,
-        filter_subject=source.filter_subject,
+        # Of a mirror the peer tells it when it has begun.
+        filter_subject=source.filter_subject if feed.looked or not feed.feeds.mirrors else "",
         subject_transforms=source.subject_transforms,
     )
 
