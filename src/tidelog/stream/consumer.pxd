@@ -24,7 +24,7 @@ cdef class Consumer(Position):
     cdef object timers
     cdef bint headers_only
     cdef int64_t inactive_ns               # how long it may be so; 0: for ever
-    cdef int64_t idle_ns                   # since when nobody listens to a push consumer
+    cdef int64_t idle_ns                   # when somebody was there last
     cdef bytes front                       # `$JS.ACK.<stream>.<consumer>.`
     cdef char reply[REPLY_ROOM]
     cdef bytes deliver_subject

@@ -544,6 +544,8 @@ cdef class Consumer(Position):
             self.paused_until_ns = 0
             self.keeper.resumed(self)
         if self.waiting is not None:
+            if self.waiting.count:
+                self.idle_ns = self.now_ns
             self.waiting.settle(self.now_ns, True, True)
             if self.waiting.pin_due_ns and self.waiting.pin_due_ns <= self.now_ns:
                 self.unpin("timeout")
@@ -566,7 +568,6 @@ cdef class Consumer(Position):
             return False
         if self.waiting is not None:
             if self.waiting.count:
-                self.idle_ns = self.now_ns
                 return False
             since_ns = max(since_ns, self.waiting.active_ns)
             for seq in self.table.sequences():
