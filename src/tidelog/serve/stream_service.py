@@ -67,12 +67,18 @@ class StreamService:
         start_ns = time.monotonic_ns()
         self.log.info("Starting JetStream")
         self.tell_settings()
+        # What is opened sets timers, in a thread from which the loop must not be touched.
+        timers = self.server.broker.timers
+        timers.on_earlier = None
         try:
             # Nobody else touches streams before this is done.
             recovery = await asyncio.to_thread(self.engine.recover)
         except StorageError as error:
             self.worker.stop()
             raise ConfigError(f"Can't start JetStream: {error}") from error
+        finally:
+            timers.on_earlier = self.server.arm_timer
+            self.server.arm_timer()
         self.ready = True
         self.deliver()
         if recovery.streams:

@@ -113,10 +113,11 @@ class AccountStreams:
     def adopt(self, config: StreamConfig, log: Log, created_ns: int, path: str) -> Stream:
         """Take in a stream that is on the disk (`path`), or in memory."""
         stream = Stream(self, config, log, created_ns)
-        stream.keeper = ConsumerSet(self, stream)
+        stream.keeper = ConsumerSet(self, stream, path)
         self.streams[config.name] = stream
         if path:
             self.paths[config.name] = path
+        stream.keeper.recover()
         stream.start()
         direct = self.directs[config.name] = Direct(self, log, config.name)
         direct.listen(config.allow_direct)

@@ -5,7 +5,7 @@
     <account>/streams/<stream>/consumers/<name>/    what consumers keep
 
 Promises
-  * A document is there as a whole or not at all, and durably when `write_document` returns.
+  * A document is there as a whole or not at all, and durably when `write_document` returns, if that is asked.
   * A stream exists while its meta.json does. A directory without one is what is left of a stream that was deleted, or
     never finished, and goes away.
   * Names of directories are for people; what counts stands in the documents. Any name can be stored: what may not stand
@@ -49,19 +49,21 @@ def directory_name(name: str) -> str:
     return text
 
 
-def write_document(disk: Disk, path: str, data: bytes) -> None:
-    """Put a document into the place of the one before, if there is one."""
+def write_document(disk: Disk, path: str, data: bytes, *, durable: bool = True) -> None:
+    """Put a document into the place of the one before, if there is one. Not `durable`: the power may take it back."""
     new = f"{path}.new"
     if disk.exists(new):
         disk.remove(new)
     file = disk.create(new)
     try:
         file.append([data])
-        file.sync()
+        if durable:
+            file.sync()
     finally:
         file.close()
     disk.rename(new, path)
-    disk.sync_directory(path.rpartition("/")[0])
+    if durable:
+        disk.sync_directory(path.rpartition("/")[0])
 
 
 def read_document(disk: Disk, path: str) -> bytes | None:

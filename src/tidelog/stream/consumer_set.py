@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tidelog.base.errors import StorageError
 from tidelog.base.instant import instant_ns, timestamp
 from tidelog.stream import consumer_event, failure, metadata
 from tidelog.stream.consumer import Consumer
@@ -23,7 +24,7 @@ from tidelog.stream.consumer_config import (
     PINNED,
     ConsumerConfig,
 )
-from tidelog.stream.consumer_start import course_of, filter_of
+from tidelog.stream.consumer_start import course_again, course_of, filter_of
 from tidelog.stream.stream import Stream
 
 if TYPE_CHECKING:
@@ -35,9 +36,13 @@ NAME_SIZE = 8
 class ConsumerSet:
     """Of one stream. Consumers tell it what becomes of them."""
 
-    def __init__(self, account: AccountStreams, stream: Stream) -> None:
+    def __init__(self, account: AccountStreams, stream: Stream, path: str) -> None:
+        """`path`: where the stream is on the disk; empty: it is in memory, and so are its consumers."""
         self.account = account
         self.stream = stream
+        self.path = path
+        self.store = account.engine.consumer_store
+        self.paths: dict[str, str] = {}  # of consumers that are on the disk
 
     def find(self, name: str) -> Consumer:
         consumer: Consumer | None = self.stream.consumers.get(name)
@@ -65,9 +70,34 @@ class ConsumerSet:
             self,
             course_of(self.stream, config),
         )
+        if self.path and not config.mem_storage and not config.direct:
+            try:
+                self.paths[name] = self.store.begin(self.path, consumer)
+            except StorageError as error:
+                raise failure.CONSUMER_STORE_FAILED(err=str(error)) from error
         self.adopt(consumer)
         consumer_event.created(consumer)
         return consumer
+
+    def recover(self) -> None:
+        """Take in what is on the disk."""
+        for kept in self.store.load(self.path) if self.path else ():
+            meta, state = kept.meta, kept.state
+            if meta.name in self.stream.consumers:
+                self.account.engine.log.error(
+                    f"The consumer in {kept.path} is not opened: there is another one called {meta.name!r}"
+                )
+                continue
+            course = (
+                course_again(self.stream, meta.config, state)
+                if state is not None
+                else course_of(self.stream, meta.config)
+            )
+            consumer = Consumer(self.stream, meta.name, meta.config, meta.created_ns, self, course)
+            if state is not None:
+                consumer.restore(state)
+            self.paths[meta.name] = kept.path
+            self.adopt(consumer)
 
     def adopt(self, consumer: Consumer) -> None:
         self.stream.add_consumer(consumer)
@@ -86,11 +116,30 @@ class ConsumerSet:
     def update(self, config: ConsumerConfig) -> Consumer:
         consumer = self.find(config.durable_name or config.name)
         if config != consumer.config:
-            consumer.update(config, filter_of(config))
+            self.change(consumer, config)
         return consumer
+
+    def change(self, consumer: Consumer, config: ConsumerConfig) -> None:
+        before = consumer.config
+        consumer.update(config, filter_of(config))
+        path = self.paths.get(consumer.name)
+        if path is not None:
+            try:
+                self.store.write_config(path, consumer)
+            except StorageError as error:
+                consumer.update(before, filter_of(before))
+                raise failure.CONSUMER_STORE_FAILED(err=str(error)) from error
 
     def delete(self, name: str) -> None:
         consumer = self.find(name)
+        path = self.paths.pop(name, "")
+        if path:
+            try:
+                self.store.forget(path)
+            except StorageError as error:
+                self.paths[name] = path
+                raise failure.STREAM_GENERAL(err=str(error)) from error
+        self.store.drop(consumer)
         self.account.gate.dismiss(consumer)
         consumer.stop(b"409 Consumer Deleted")
         self.stream.remove_consumer(name)
@@ -103,7 +152,7 @@ class ConsumerSet:
         consumer = self.find(name)
         config = msgspec.structs.replace(consumer.config, pause_until=until)
         config.metadata = metadata.stored(config.metadata, config.required_level())
-        consumer.update(config, consumer.filter)
+        self.change(consumer, config)
         now_ns = self.account.engine.clock.now_ns()
         consumer_event.paused(
             consumer,
@@ -143,7 +192,9 @@ class ConsumerSet:
 
     def changed(self, consumer: Consumer) -> None:
         """There is something new to be kept."""
-        consumer.dirty = False
+        path = self.paths.get(consumer.name)
+        if path is not None:
+            self.store.note(path, consumer)
 
     def resumed(self, consumer: Consumer) -> None:
         """The end of a pause has come."""
@@ -161,9 +212,16 @@ class ConsumerSet:
         for consumer in list(self.stream.consumers.values()):
             self.account.gate.dismiss(consumer)
             consumer.stop(b"409 Server Shutdown")
+            path = self.paths.get(consumer.name)
+            if path is not None and consumer.dirty:
+                try:
+                    self.store.save(path, consumer)
+                except StorageError as error:
+                    self.account.engine.log.warn(f"The state of {path} could not be written: {error}")
 
     def abandon(self) -> None:
         """The stream is deleted."""
         for consumer in list(self.stream.consumers.values()):
+            self.store.drop(consumer)
             self.account.gate.dismiss(consumer)
             consumer.stop(b"409 Consumer Deleted")

@@ -3,6 +3,8 @@
 What is stored and not committed yet counts as stored: "new" is what comes after the consumer was made.
 """
 
+import struct
+
 from tidelog.base.instant import instant_ns
 from tidelog.log.filter import Filter
 from tidelog.stream.consumer_config import (
@@ -13,8 +15,11 @@ from tidelog.stream.consumer_config import (
     DELIVER_LAST_PER_SUBJECT,
     ConsumerConfig,
 )
+from tidelog.stream.consumer_state import State
 from tidelog.stream.course import Course
 from tidelog.stream.stream import Stream
+
+_SEQ = struct.Struct("<Q")
 
 
 def filter_of(config: ConsumerConfig) -> Filter:
@@ -29,6 +34,12 @@ def course_of(stream: Stream, config: ConsumerConfig) -> Course:
             stream.log, filter, last_seq + 1, stream.log.store.index.last_per_subject(filter, last_seq)
         )
     return Course(stream.log, filter, start_seq(stream, config, filter))
+
+
+def course_again(stream: Stream, config: ConsumerConfig, state: State) -> Course:
+    """The course of a consumer that was here before."""
+    next_seq = min(max(state.next_seq, 1), stream.log.store.last_seq + 1)
+    return Course(stream.log, filter_of(config), next_seq, [seq for (seq,) in _SEQ.iter_unpack(state.skips)])
 
 
 def start_seq(stream: Stream, config: ConsumerConfig, filter: Filter) -> int:

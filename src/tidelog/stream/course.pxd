@@ -32,4 +32,5 @@ cdef class Course:
     cdef bint disturbed(self) noexcept
     cdef uint64_t count_between(self, uint64_t start_seq, uint64_t last_seq) except? 0
     cdef int move_to(self, uint64_t seq) except -1
+    cdef bytes pack_skips(self)
     cdef int change(self, Filter filter) except -1

@@ -110,6 +110,12 @@ cdef class Course:
         self.counted_from = 0
         return 0
 
+    cdef bytes pack_skips(self):
+        """The sequences that still come first."""
+        if self.skip_at == self.skip_count:
+            return b""
+        return (<char*>&self.skips[self.skip_at])[:(self.skip_count - self.skip_at) * <Py_ssize_t>sizeof(uint64_t)]
+
     # ---- counting ----
 
     cdef uint64_t pending(self) except? 0:

@@ -37,6 +37,7 @@ from tidelog.stream.account import AccountStreams
 from tidelog.stream.batch import Staged
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG, Catalog, Meta
+from tidelog.stream.consumer_store import ConsumerStore
 from tidelog.stream.direct import Delivery
 from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
@@ -102,6 +103,7 @@ class Engine:
         self.memory = Budget(self.settings.max_memory_size)
         self.file = Budget(self.settings.max_file_size)
         self.staged = Staged()
+        self.consumer_store = ConsumerStore(self)
         self.accounts: dict[str, AccountStreams] = {}
         self.failures: dict[str, str] = {}  # directories of streams that were not opened, and why
         self._unfinished: list[Delivery] = []
@@ -257,6 +259,7 @@ class Engine:
     def close(self) -> None:
         """Stop all streams, and leave their logs so that they are opened quickly."""
         self.commit()
+        self.consumer_store.close()
         for stream in self.streams():
             stream.stop()
         if self._timer is not None:

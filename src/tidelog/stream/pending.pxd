@@ -61,3 +61,5 @@ cdef class PendingTable:
     cdef void tidy_order(self) noexcept
     cdef void tidy_queue(self) noexcept
     cdef list sequences(self)
+    cdef bytes pack(self, int64_t now_ns)
+    cdef int unpack(self, bytes data, int64_t now_ns) except -1

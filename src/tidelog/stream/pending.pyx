@@ -13,12 +13,23 @@ their entries are such, they are cleaned up, so each entry is moved a bounded nu
 An item that does not wait for an acknowledgement remembers that a message was delivered as often as it may be.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memset
 
 cdef enum:
     FIRST_ROOM = 16
     SLACK = 64             # entries that have gone are not worth a clean-up before there are so many
+    IS_PENDING = 1
+    IS_QUEUED = 2
+
+cdef packed struct Kept:
+    # An item in a file. Machines that we run on are little-endian.
+    uint64_t seq
+    uint64_t dseq
+    int64_t left_ns        # to its deadline
+    uint32_t count
+    uint32_t flags
 
 
 cdef inline uint64_t spread(uint64_t seq) noexcept nogil:
@@ -349,3 +360,40 @@ cdef class PendingTable:
                 found.append(self.items[i].seq)
         found.sort()
         return found
+
+    # ---- in files ----
+
+    cdef bytes pack(self, int64_t now_ns):
+        """All items, in no order."""
+        cdef bytes data = PyBytes_FromStringAndSize(NULL, self.count * sizeof(Kept))
+        cdef Kept* kept = <Kept*>PyBytes_AS_STRING(data)
+        cdef Item* item
+        cdef Py_ssize_t i
+        for i in range(self.mask + 1):
+            item = &self.items[i]
+            if item.seq:
+                kept.seq = item.seq
+                kept.dseq = item.dseq
+                kept.left_ns = item.due_ns - now_ns if item.due_ns else 0
+                kept.count = item.count
+                kept.flags = (IS_PENDING if item.pending else 0) | (IS_QUEUED if item.queued else 0)
+                kept += 1
+        return data
+
+    cdef int unpack(self, bytes data, int64_t now_ns) except -1:
+        """Take over items, into a table that is empty. Deadlines go on from where they were."""
+        cdef Py_ssize_t i, count = PyBytes_GET_SIZE(data) // <Py_ssize_t>sizeof(Kept)
+        cdef Kept* kept
+        cdef Item* item
+        cdef list places = sorted(range(count), key=lambda i: int.from_bytes(data[32 * i:32 * i + 8], "little"))
+        for i in places:
+            kept = <Kept*>(PyBytes_AS_STRING(data) + i * sizeof(Kept))
+            if kept.seq == 0:
+                continue
+            if kept.flags & IS_PENDING:
+                self.track(kept.seq, kept.dseq, now_ns, max(now_ns + kept.left_ns, 1) if kept.left_ns else 0)
+            item = self.place(kept.seq)
+            self.count_up(item, <int>kept.count)
+            if kept.flags & IS_PENDING and kept.flags & IS_QUEUED:
+                self.enqueue(item)
+        return 0

@@ -294,3 +294,26 @@ cdef class Position:
         self.delivered_seq = self.floor_seq = seq - 1
         self.delivered_ns = self.acked_ns = 0
         self.changed()
+
+    # ---- in files ----
+
+    def pack(self) -> tuple:
+        """Where this stands, as `consumer_state.State` has it, without its number."""
+        return (
+            self.course.reader.next_seq, self.dseq, self.delivered_seq, self.floor_dseq, self.floor_seq,
+            self.delivered_ns, self.acked_ns, self.table.pack(self.clock.monotonic_ns()), self.course.pack_skips(),
+        )
+
+    def restore(self, state) -> None:
+        """Stand where this stood before, as far as the stream still has what there was."""
+        cdef uint64_t last_seq = self.stream.log.store.last_seq
+        self.dseq = state.dseq
+        self.delivered_seq = min(state.delivered_seq, last_seq)
+        self.floor_dseq = state.floor_dseq
+        self.floor_seq = min(state.floor_seq, last_seq)
+        self.delivered_ns = state.delivered_ns
+        self.acked_ns = state.acked_ns
+        self.table.unpack(state.items, self.now_ns)
+        for seq in self.table.sequences():
+            if self.stream.log.store.absent(seq):
+                self.table.discard(seq)

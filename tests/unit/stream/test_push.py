@@ -106,7 +106,7 @@ def test_flow_control_asks_and_stops_without_an_answer(quay: Quay) -> None:
     assert quay.take() == []
     quay.account.post.publish(question.reply, b"")
     got = quay.take()
-    assert [one.seq for one in got if one.payload][0] == len(delivered) + 1
+    assert next(one.seq for one in got if one.payload) == len(delivered) + 1
     assert len([one for one in got if one.payload]) > len(delivered)
 
 
@@ -241,9 +241,9 @@ def test_deliver_policies(quay: Quay) -> None:
         "by_start_time": [7, 8, 9, 10, 11, 12],
     }
     quay.fill(2)
-    assert [
-        [one.seq for one in quay.fetch(stream.consumers[f"c{number}"], 9)] for number in range(6)
-    ] == [[13, 14]] * 6
+    assert [[one.seq for one in quay.fetch(stream.consumers[f"c{number}"], 9)] for number in range(6)] == [
+        [13, 14]
+    ] * 6
 
 
 def test_last_per_subject_counts_down_to_nothing(quay: Quay) -> None:
@@ -302,9 +302,7 @@ def test_urgent_requests_come_first(quay: Quay) -> None:
     for priority, into in heard.items():
         subject = f"own.{priority}".encode()
         quay.hear(subject, into)
-        quay.ask(
-            consumer, {"batch": 2, "expires": 60 * SECOND, "group": "g", "priority": priority}, subject
-        )
+        quay.ask(consumer, {"batch": 2, "expires": 60 * SECOND, "group": "g", "priority": priority}, subject)
     quay.fill(5)
     assert {priority: [one.seq for one in into] for priority, into in heard.items()} == {
         0: [1, 2],
