@@ -32,6 +32,7 @@ class Rule(Record):
     peer: str
     effect: str
     reloadable: bool = True
+    grows: bool = False  # a number that may not become less, and may not begin or cease to be given
 
 
 def fixed(path: str, key: str, peer: str, reason: str) -> Rule:
@@ -61,7 +62,27 @@ RULES = (
         "leafnode.tls", "leafnodes.tls", "LeafNode", NEW_CONNECTIONS + "; files are read anew at every reload"
     ),
     Rule("cluster", "cluster", "Cluster", NOT_BUILT),
-    fixed("jetstream", "jetstream", "JetStream", "streams are opened at the start"),
+    Rule("jetstream.enabled", "jetstream", "JetStream", "streams are opened, or closed and kept"),
+    fixed("jetstream.store_dir", "jetstream.store_dir", "StoreDir", "streams are open there"),
+    fixed("jetstream.domain", "jetstream.domain", "JetStreamDomain", "clients know the server by it"),
+    Rule(
+        "jetstream.max_memory_size",
+        "jetstream.max_mem",
+        "JetStreamMaxMemory",
+        "at once; may only grow",
+        grows=True,
+    ),
+    Rule(
+        "jetstream.max_file_size",
+        "jetstream.max_file",
+        "JetStreamMaxStore",
+        "at once; may only grow",
+        grows=True,
+    ),
+    fixed("jetstream.sync_interval_s", "jetstream.sync_interval", "SyncInterval", "open logs follow it"),
+    fixed("jetstream.sync_always", "jetstream.sync_interval", "SyncAlways", "open logs follow it"),
+    Rule("jetstream.strict", "jetstream.strict", "NoJetStreamStrict", "at once"),
+    Rule("jetstream", "jetstream.limits", "JetStreamLimits", "for what is made or changed from now on"),
     fixed("http_host", "http", "HTTPHost", BOUND),
     fixed("http_port", "http_port", "HTTPPort", BOUND),
     fixed("https_port", "https_port", "HTTPSPort", BOUND),
@@ -148,6 +169,8 @@ def plan(old: Options, new: Options) -> ReloadPlan:
     refused: list[Change] = []
     for path, before, after, is_secret in differences(old, new):
         rule = rule_of(path)
+        if rule.grows and not (isinstance(before, int) and isinstance(after, int) and 0 <= before <= after):
+            rule = replace(rule, reloadable=False)
         change = Change(option_name(rule, path), *shown(path, before, after, is_secret=is_secret), rule)
         (applied if rule.reloadable else refused).append(change)
     if refused:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tidelog.base.errors import ConfigError
 from tidelog.broker.view import WEBSOCKET
@@ -16,6 +17,9 @@ from tidelog.serve.options import Options
 from tidelog.serve.prefetch import prefetch
 from tidelog.serve.reload import ReloadPlan, plan
 from tidelog.serve.server import Server, websocket_authorization
+
+if TYPE_CHECKING:
+    from tidelog.serve.stream_service import StreamService
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class Reloader:
                 websocket_tls, upgrade_rules = server.make_websocket(options)
                 server.broker.check(options.broker, websocket_authorization(options))
                 log.apply(options.log)
+                streams = self.make_streams(options)
         except ConfigError as error:
             log.error(f"Failed to reload server configuration: {error}")
             return ReloadReport(error=str(error))
@@ -54,8 +59,27 @@ class Reloader:
                 log.error(f"Failed to reload server configuration: {refusal}")
             return ReloadReport(refused=tuple(str(refusal) for refusal in decided.refused))
         server.tls, server.websocket_tls, server.upgrade_rules = tls, websocket_tls, upgrade_rules
+        server.use_streams(streams)
         self.apply(decided.options, decided)
         return ReloadReport(applied=tuple(str(change) for change in decided.applied))
+
+    def make_streams(self, options: Options) -> StreamService | None:
+        """The streams to go on with, which are opened if there were none. Raises ConfigError."""
+        streams = self.server.streams
+        if not options.jetstream.enabled:
+            if streams is not None:
+                streams.stop()
+            return None
+        if streams is None:
+            from tidelog.serve.stream_service import StreamService
+
+            try:
+                streams = StreamService(self.server, options)
+                streams.start_at_once()
+            except ConfigError:
+                self.server.log.apply(self.server.options.log)
+                raise
+        return streams
 
     def apply(self, options: Options, decided: ReloadPlan) -> None:
         server, log = self.server, self.server.log
@@ -71,6 +95,8 @@ class Reloader:
         if WEBSOCKET in broker.infos:
             broker.infos[WEBSOCKET] = server.websocket_info(broker.info, options)
         broker.apply(options.broker, websocket_authorization(options))
+        if server.streams is not None:
+            server.streams.reload(options)
         broker.admission.review()
         self.trim_connections()
         for session in broker.sessions():
@@ -101,4 +127,5 @@ def told_by_info(options: Options) -> object:
         options.tls is not None,
         options.allow_non_tls,
         options.client_advertise,
+        options.jetstream.enabled,
     )

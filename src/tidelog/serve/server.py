@@ -135,14 +135,17 @@ class Server:
         from tidelog.serve.stream_service import StreamService
 
         try:
-            streams = StreamService(self)
+            streams = StreamService(self, self.options)
             await streams.start()
         except ConfigError:
             sock.close()
             raise
+        self.use_streams(streams)
+
+    def use_streams(self, streams: StreamService | None) -> None:
         self.streams = streams
-        self.state.desk = streams.desk
-        self.state.store_path = streams.path
+        self.state.desk = streams.desk if streams is not None else None
+        self.state.store_path = streams.path if streams is not None else ""
 
     def listen(self, sock: socket.socket, on_accept: Callable[[int, str, int], None]) -> None:
         self.listeners.append(Listener(self.loop, sock, on_accept, self.log))

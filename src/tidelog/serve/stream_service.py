@@ -11,6 +11,7 @@ import asyncio
 import os
 import tempfile
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidelog import API_LEVEL
@@ -24,7 +25,7 @@ from tidelog.broker.settings import GLOBAL_ACCOUNT, StreamLimits
 from tidelog.disk.real import RealDisk
 from tidelog.log.policy import STRICT, SyncPolicy
 from tidelog.serve.options import JetStreamSettings, Options
-from tidelog.stream.engine import Engine, EngineSettings
+from tidelog.stream.engine import Engine, EngineSettings, Recovery
 from tidelog.stream.surroundings import AccountLimits
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ DIRECTORY = "jetstream"  # below the store directory
 class StreamService:
     """Of one server whose options ask for streams. Raises ConfigError if there is no place for them."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, options: Options) -> None:
         self.server = server
+        self.options = options
         self.log = server.log
-        settings = server.options.jetstream
+        settings = options.jetstream
         self.path = store_path(settings)
         if not settings.store_dir:
             self.log.warn("Temporary storage directory used, data could be lost on system reboot")
@@ -53,37 +55,80 @@ class StreamService:
             self.disk, server.clock, self.worker, broker.timers, broker.chance, self.log, self.settings
         )
         self.engine.wake = server.wake
-        self.desk = Desk(self.engine, server.clock, desk_settings(server.options, server.server_id))
+        self.desk = Desk(self.engine, server.clock, desk_settings(options, server.server_id))
         for account in broker.accounts():
             self.open_account(account)
 
     def open_account(self, account: Account) -> None:
-        limits = stream_limits(account, self.server.options)
-        is_system = account.name == self.server.options.broker.system_account
+        limits = stream_limits(account, self.options)
+        is_system = account.name == self.options.broker.system_account
         self.desk.open(account, limits, is_system=is_system)
 
     async def start(self) -> None:
-        """Open what is stored."""
-        start_ns = time.monotonic_ns()
-        self.log.info("Starting JetStream")
-        self.tell_settings()
+        """Open what is stored, in a thread: nobody else touches streams before this is done."""
+        start_ns = self.begin()
         # What is opened sets timers, in a thread from which the loop must not be touched.
         timers = self.server.broker.timers
         timers.on_earlier = None
         try:
-            # Nobody else touches streams before this is done.
             recovery = await asyncio.to_thread(self.engine.recover)
         except StorageError as error:
-            self.worker.stop()
-            raise ConfigError(f"Can't start JetStream: {error}") from error
+            raise self.refused(error) from error
         finally:
             timers.on_earlier = self.server.arm_timer
             self.server.arm_timer()
+        self.opened(recovery, start_ns)
+
+    def start_at_once(self) -> None:
+        """The same, while everybody waits."""
+        start_ns = self.begin()
+        try:
+            recovery = self.engine.recover()
+        except StorageError as error:
+            raise self.refused(error) from error
+        self.opened(recovery, start_ns)
+
+    def begin(self) -> int:
+        self.log.info("Starting JetStream")
+        self.tell_settings()
+        return time.monotonic_ns()
+
+    def refused(self, error: StorageError) -> ConfigError:
+        self.worker.stop()
+        return ConfigError(f"Can't start JetStream: {error}")
+
+    def opened(self, recovery: Recovery, start_ns: int) -> None:
         self.ready = True
         self.deliver()
         if recovery.streams:
             self.log.info(f"  Restored {recovery.streams} streams")
         self.log.info(f"Took {format_duration(time.monotonic_ns() - start_ns)} to start JetStream")
+
+    def reload(self, options: Options) -> None:
+        """Go on by other options, after the broker does."""
+        self.options = options
+        settings = options.jetstream
+        self.settings = engine_settings(settings, self.disk)
+        self.engine.settings = replace(
+            self.engine.settings,
+            max_ack_pending=settings.max_ack_pending,
+            max_request_batch=settings.max_request_batch,
+            duplicate_window_ns=settings.duplicate_window_ns,
+        )
+        self.engine.set_room(self.settings.max_memory_size, self.settings.max_file_size)
+        self.desk.settings = desk_settings(options, self.server.server_id)
+        accounts = {account.name: account for account in self.server.broker.accounts()}
+        for name, there in list(self.desk.accounts.items()):
+            account = accounts.get(name)
+            limits = stream_limits(account, options) if account is not None else None
+            if account is not there.account or (there.streams is None) != (limits is None):
+                self.desk.close(name)
+            elif there.streams is not None and limits is not None:
+                there.streams.set_limits(limits)
+        for name in accounts.keys() - self.desk.accounts.keys():
+            self.open_account(accounts[name])
+            if self.desk.accounts[name].streams is not None:
+                self.engine.open_streams(name)
 
     def tell_settings(self) -> None:
         log, settings = self.log, self.settings
@@ -114,13 +159,17 @@ class StreamService:
     # ---- the end ----
 
     def stop(self) -> None:
-        if self.ready:
-            self.log.info("Initiating JetStream Shutdown...")
-            self.engine.close()
-            self.worker.deliver()
-            self.log.info("JetStream Shutdown")
+        """Close all streams, and answer nobody any more."""
+        self.log.info("Initiating JetStream Shutdown...")
+        self.engine.close()
+        self.worker.deliver()
         self.ready = False
+        for account in self.desk.accounts.values():
+            account.close()
+            if account.streams is not None:
+                account.streams.close()
         self.worker.stop()
+        self.log.info("JetStream Shutdown")
 
 
 def store_path(settings: JetStreamSettings) -> str:

@@ -55,6 +55,15 @@ class AccountStreams:
         self.memory.limit = limits.max_memory
         self.file.limit = limits.max_storage
 
+    def close(self) -> None:
+        """Stop all streams, which are found again in their files."""
+        for direct in self.directs.values():
+            direct.listen(False)
+        for stream in self.streams.values():
+            stream.stop()
+        for budget in (self.memory, self.file):
+            budget.give_back()
+
     def budget(self, storage: str) -> Budget:
         return self.memory if storage == MEMORY else self.file
 

@@ -22,3 +22,7 @@ cdef class Budget:
         self.used += size
         if self.above is not None:
             self.above.add(size)
+
+    def give_back(self) -> None:
+        """Nothing is used any more."""
+        self.add(-self.used)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -36,7 +36,7 @@ from tidelog.log.recover import Findings, open_log
 from tidelog.stream.account import AccountStreams
 from tidelog.stream.batch import Staged
 from tidelog.stream.budget import Budget
-from tidelog.stream.catalog import LOG, Catalog, Meta
+from tidelog.stream.catalog import LOG, Catalog, Meta, directory_name
 from tidelog.stream.consumer_store import ConsumerStore
 from tidelog.stream.direct import Delivery
 from tidelog.stream.storage import log_settings
@@ -128,6 +128,18 @@ class Engine:
         self.accounts[name] = account
         return account
 
+    def close_account(self, name: str) -> None:
+        """The account has no streams any more; what is in files stays there."""
+        self.commit()
+        self.accounts.pop(name).close()
+        for path in [path for path in self.failures if path.startswith(f"{directory_name(name)}/")]:
+            del self.failures[path]
+
+    def set_room(self, max_memory_size: int, max_file_size: int) -> None:
+        """What all streams together may take, from now on."""
+        self.settings = replace(self.settings, max_memory_size=max_memory_size, max_file_size=max_file_size)
+        self.memory.limit, self.file.limit = max_memory_size, max_file_size
+
     @property
     def server_limits(self) -> ServerLimits:
         """What this server has to give."""
@@ -217,6 +229,10 @@ class Engine:
     def recover(self) -> Recovery:
         """Open what is on the disk, which is ours alone from now on."""
         self.disk.lock()
+        return self.open_streams()
+
+    def open_streams(self, only: str | None = None) -> Recovery:
+        """The streams of all accounts, or of one that has come later."""
         recovery = Recovery()
         found: list[tuple[str, Meta, StreamConfig]] = []
         for path in list(self.catalog.directories()):
@@ -224,7 +240,7 @@ class Engine:
                 meta = self.catalog.read(path)
                 if meta is None:
                     self.catalog.sweep(path)
-                else:
+                elif only in (None, meta.account):
                     found.append((path, meta, msgspec.json.decode(meta.config, type=StreamConfig)))
             except (StorageError, msgspec.MsgspecError) as error:
                 self._give_up(recovery, path, str(error))
@@ -247,7 +263,7 @@ class Engine:
             else:
                 account.adopt(config, log, meta.created_ns, path)
                 recovery.streams += 1
-        self.failures = recovery.failures
+        self.failures |= recovery.failures
         for note in recovery.notes:
             self.log.warn(note)
         return recovery

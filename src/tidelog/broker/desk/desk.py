@@ -32,7 +32,7 @@ from tidelog.stream.metadata import asks_too_much
 from tidelog.stream.post import Post
 from tidelog.stream.surroundings import AccountLimits
 from tidelog.subject.alias import Alias
-from tidelog.subject.route import Reception, Subscription
+from tidelog.subject.route import Reception, Subscriber, Subscription
 
 PREFIX = "$JS.API."
 ELSEWHERE = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET.")
@@ -73,6 +73,13 @@ class Desk:
         self.accounts[account.name] = desk
         return desk
 
+    def close(self, name: str) -> None:
+        """The account is gone, or may have no streams any more."""
+        account = self.accounts.pop(name)
+        account.close()
+        if account.streams is not None:
+            self.engine.close_account(name)
+
     @property
     def requests(self) -> int:
         return sum(account.requests for account in self.accounts.values())
@@ -99,7 +106,8 @@ class AccountDesk:
         self.requests = 0
         self.refusals = 0
         reception = Reception(self.receive, ELSEWHERE)
-        account.interest.insert(Subscription(f"{PREFIX}>".encode(), b"", b"", reception))
+        self.subscriptions: list[Subscription] = []
+        self.listen(f"{PREFIX}>".encode(), reception)
         if domain and streams is not None:
             self.listen_in_domain(f"$JS.{domain}.API.")
 
@@ -108,10 +116,20 @@ class AccountDesk:
         interest, chance = self.account.interest, self.account.chance
         buckets = (f"{prefix}$KV.".encode(), f"{prefix}$OBJ.".encode())
         whole = Alias(interest, chance, prefix.encode(), PREFIX.encode(), buckets)
-        interest.insert(Subscription(f"{prefix}>".encode(), b"", b"", whole))
+        self.listen(f"{prefix}>".encode(), whole)
         for bucket in buckets:
             alias = Alias(interest, chance, prefix.encode(), b"")
-            interest.insert(Subscription(bucket + b">", b"", b"", alias))
+            self.listen(bucket + b">", alias)
+
+    def listen(self, subject: bytes, subscriber: Subscriber) -> None:
+        subscription = Subscription(subject, b"", b"", subscriber)
+        self.account.interest.insert(subscription)
+        self.subscriptions.append(subscription)
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        while self.subscriptions:
+            self.account.interest.remove(self.subscriptions.pop())
 
     def receive(
         self, subject: bytes, reply: bytes | None, header: bytes, body: bytes, session: Session | None
