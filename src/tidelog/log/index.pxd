@@ -32,10 +32,12 @@ cdef class Selection:
     cdef Py_ssize_t count
     cdef uint64_t start_seq         # of the window: all matches in [start_seq, end_seq) are in `seqs`
     cdef uint64_t end_seq
-    cdef Py_ssize_t subjects        # how many matched when the window was made; -1: not known
+    cdef Py_ssize_t subjects        # how many matched when that was last known; -1: not known
+    cdef uint64_t subjects_least    # so many did at least
 
     cdef uint64_t next(self, uint64_t seq, uint64_t last_seq) except? 0
     cdef uint64_t previous(self, uint64_t seq, uint64_t first_seq) except? 0
     cdef void release(self)
-    cdef bint better_walk(self, uint64_t distance) noexcept nogil
+    cdef bint better_walk(self, uint64_t distance) except -1
+    cdef int probe(self, uint64_t most) except -1
     cdef int fill(self, uint64_t start_seq, uint64_t end_seq, bint forward) except -1

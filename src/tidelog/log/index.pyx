@@ -175,6 +175,10 @@ cdef struct Rows:
     PyObject* found
     uint64_t seq
 
+cdef struct Probing:
+    uint64_t found
+    uint64_t most
+
 cdef struct Gathering:
     PyObject* lists
     uint64_t* seqs
@@ -215,6 +219,12 @@ cdef bint visit_count(void* context, const char* key, Py_ssize_t size, uint32_t 
     cdef Nearest* nearest = <Nearest*>context
     nearest.best += (<PostingTable>nearest.lists).rank(slot, nearest.seq)
     return True
+
+
+cdef bint visit_probe(void* context, const char* key, Py_ssize_t size, uint32_t slot) noexcept nogil:
+    cdef Probing* probing = <Probing*>context
+    probing.found += 1
+    return probing.found < probing.most
 
 
 cdef bint visit_owner(void* context, const char* key, Py_ssize_t size, uint32_t slot) noexcept nogil:
@@ -350,6 +360,7 @@ cdef class Selection:
         self.index = index
         self.filter = filter
         self.subjects = -1
+        self.subjects_least = 0
 
     def __dealloc__(self):
         free(self.seqs)
@@ -401,10 +412,24 @@ cdef class Selection:
         self.room = self.count = 0
         self.start_seq = self.end_seq = 0
 
-    cdef bint better_walk(self, uint64_t distance) noexcept nogil:
+    cdef bint better_walk(self, uint64_t distance) except -1:
         """Whether to look at so many messages is cheaper than to gather what matches."""
-        cdef Py_ssize_t subjects = self.subjects if self.subjects >= 0 else self.index.tree.count
-        return distance <= WALK_ALWAYS or distance <= <uint64_t>subjects
+        if distance <= WALK_ALWAYS:
+            return True
+        if self.subjects < 0 and self.subjects_least <= distance:
+            self.probe(2 * distance)
+        return distance <= <uint64_t>(self.subjects if self.subjects >= 0 else self.subjects_least)
+
+    cdef int probe(self, uint64_t most) except -1:
+        """How many subjects match, counted no further than `most`."""
+        cdef Probing probing
+        probing.found = 0
+        probing.most = most
+        self.index.each(self.filter, visit_probe, &probing)
+        if probing.found < most:
+            self.subjects = probing.found
+        self.subjects_least = probing.found
+        return 0
 
     cdef int fill(self, uint64_t start_seq, uint64_t end_seq, bint forward) except -1:
         """Make the window one that begins at `start_seq` (backwards: ends at `end_seq`) and goes as far as it can."""

@@ -166,7 +166,7 @@ cdef class Course:
         cdef Store store = self.log.store
         cdef Reader reader
         cdef Batch batch
-        cdef uint64_t count = 0
+        cdef uint64_t count = 0, distance
         start_seq = max(start_seq, store.first_seq)
         if start_seq > last_seq:
             return 0
@@ -174,7 +174,8 @@ cdef class Course:
             count = last_seq + 1 - start_seq
             count -= store.deleted.count_range(start_seq, last_seq + 1)
             return count - store.lost.count_range(start_seq, last_seq + 1)
-        if self.filter.literal or last_seq - start_seq > max(COUNT_WALK, <uint64_t>store.index.tree.count):
+        distance = last_seq - start_seq
+        if self.filter.literal or (distance > COUNT_WALK and not self.reader.selection.better_walk(distance)):
             return store.index.count_from(self.filter, start_seq) - store.index.count_from(self.filter, last_seq + 1)
         reader = self.log.reader(self.filter, start_seq=start_seq, stop_seq=last_seq)
         while not reader.ended:

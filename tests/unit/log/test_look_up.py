@@ -22,9 +22,11 @@ PAYLOAD = b"x" * 60
 
 class CountingFile(MemoryFile):
     reads = 0
+    read_size = 0
 
     def read(self, pos: int, size: int) -> bytes:
         CountingFile.reads += 1
+        CountingFile.read_size += size
         return super().read(pos, size)
 
 
@@ -111,3 +113,20 @@ def test_a_message_that_is_damaged_itself_is_lost_and_no_other(disk: CountingDis
 
 def test_after_a_clean_open_no_index_file_is_kept(log: Log) -> None:
     assert [segment.side.take_rows() for segment in log.store.segments] == [None]
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_few_subjects_among_as_many_as_messages_are_found_by_the_index(
+    disk: CountingDisk, backward: bool
+) -> None:
+    log = opened(disk)
+    for number in range(MESSAGES):
+        log.append(b"s.%d.%d" % divmod(number, 1000), PAYLOAD)
+    log.commit()
+    log.close()
+    log = opened(disk)
+    before = CountingFile.read_size
+    batch = log.reader(Filter(b"s.*.500"), backward=backward).read()
+    assert batch.sequences() == ([1501, 501] if backward else [501, 1501])
+    # All of them are some 200 KB.
+    assert CountingFile.read_size - before < 20_000
