@@ -74,13 +74,12 @@ cdef class Consumer(Position):
     # ---- life ----
 
     def start(self) -> None:
-        """Deliver from now on."""
+        """Be ready to deliver; `pump` begins with it."""
         if self.pace is not None:
             self.post.interest.watch(self.deliver_subject, self.interest_changed)
             self.active = self.listened_to()
         self.remember(self.table.next_due())
         self.schedule()
-        self.pump()
 
     def stop(self, bytes status=None) -> None:
         """Deliver nothing more. Who waits is told `status`, if there is one."""
@@ -371,6 +370,9 @@ cdef class Consumer(Position):
     def listened_to(self) -> bool:
         """Whether somebody listens to where a push consumer delivers."""
         plain, groups = self.post.interest.targets(self.deliver_subject)
+        if self.config.deliver_group:
+            queue = self.config.deliver_group.encode()
+            return any(members[0].queue == queue for members in groups)
         return bool(plain or groups)
 
     def interest_changed(self, bint pump=True) -> None:

@@ -28,8 +28,8 @@ def new_id(consumer: Consumer) -> str:
     return "".join(DIGITS[consumer.stream.account.chance.integer(len(DIGITS))] for _ in range(ID_SIZE))
 
 
-def send(consumer: Consumer, subject: str, kind: str, **fields: Any) -> None:
-    """Tell those who listen; fields that are None or empty texts are left out."""
+def send(consumer: Consumer, subject: str, kind: str, *, named: str = "", **fields: Any) -> None:
+    """Tell those who listen; fields that are None or empty texts are left out. `named`: the account."""
     to = f"{subject}.{consumer.stream.name}.{consumer.name}".encode()
     account = consumer.stream.account
     if not account.post.wanted(to):
@@ -38,6 +38,7 @@ def send(consumer: Consumer, subject: str, kind: str, **fields: Any) -> None:
         "type": kind,
         "id": new_id(consumer),
         "timestamp": timestamp(account.engine.clock.now_ns()),
+        "account": named,
         "stream": consumer.stream.name,
         "consumer": consumer.name,
         **fields,
@@ -71,7 +72,7 @@ def pinned(consumer: Consumer, group: str, pin: str) -> None:
         consumer,
         f"{ADVISORY_SUBJECT}PINNED",
         f"{ADVISORY}consumer_group_pinned",
-        account=consumer.stream.account.name,
+        named=consumer.stream.account.name,
         group=group,
         pinned_id=pin,
     )
@@ -82,7 +83,7 @@ def unpinned(consumer: Consumer, group: str, reason: str) -> None:
         consumer,
         f"{ADVISORY_SUBJECT}UNPINNED",
         f"{ADVISORY}consumer_group_unpinned",
-        account=consumer.stream.account.name,
+        named=consumer.stream.account.name,
         group=group,
         reason=reason,
     )

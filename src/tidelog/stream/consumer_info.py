@@ -38,7 +38,8 @@ class ConsumerInfo(msgspec.Struct, omit_defaults=True):
     priority_groups: list[PriorityGroupState] = []
 
 
-def info_of(consumer: Consumer, now_ns: int) -> ConsumerInfo:
+def info_of(consumer: Consumer, now_ns: int, *, stored: bool = False) -> ConsumerInfo:
+    """`stored`: with the configuration as it is kept, as the peer puts it into lists."""
     consumer.look()
     config = consumer.config
     floor_dseq, floor_seq = consumer.floors()
@@ -46,7 +47,7 @@ def info_of(consumer: Consumer, now_ns: int) -> ConsumerInfo:
         stream_name=consumer.stream.name,
         name=consumer.name,
         created=timestamp(consumer.created_ns),
-        config=config.shown(),
+        config=config if stored else config.shown(),
         delivered=SequenceInfo(consumer.dseq, consumer.delivered_seq, time_or_empty(consumer.delivered_ns)),
         ack_floor=SequenceInfo(floor_dseq, floor_seq, time_or_empty(consumer.acked_ns)),
         num_ack_pending=consumer.table.pending,

@@ -55,13 +55,12 @@ class ConsumerSet:
 
     # ---- making, changing, deleting ----
 
-    def create(self, config: ConsumerConfig) -> Consumer:
-        """Make a consumer, or change the one that is there."""
+    def create(self, config: ConsumerConfig, *, begin: bool = True) -> Consumer:
+        """Make a consumer, or change the one that is there. A new one delivers at once, or if not `begin` when told."""
         name = config.durable_name or config.name
         if name in self.stream.consumers:
             return self.update(config)
-        if not name:
-            name = config.name = self.new_name()
+        name = name or self.new_name()
         consumer = Consumer(
             self.stream,
             name,
@@ -77,6 +76,8 @@ class ConsumerSet:
                 raise failure.CONSUMER_STORE_FAILED(err=str(error)) from error
         self.adopt(consumer)
         consumer_event.created(consumer)
+        if begin:
+            consumer.pump()
         return consumer
 
     def recover(self) -> None:
@@ -150,6 +151,8 @@ class ConsumerSet:
     def pause(self, name: str, until: str | None) -> Consumer:
         """Deliver nothing before `until`; None: go on."""
         consumer = self.find(name)
+        if until == consumer.config.pause_until:
+            return consumer
         config = msgspec.structs.replace(consumer.config, pause_until=until)
         config.metadata = metadata.stored(config.metadata, config.required_level())
         self.change(consumer, config)
@@ -181,10 +184,10 @@ class ConsumerSet:
 
     def unpin(self, name: str, group: str) -> None:
         consumer = self.find(name)
-        if consumer.config.priority_policy != PINNED:
-            raise failure.BAD_REQUEST()
         if group not in consumer.config.priority_groups:
             raise failure.CONSUMER_INVALID_PRIORITY_GROUP()
+        if consumer.config.priority_policy != PINNED:
+            raise failure.BAD_REQUEST()
         consumer.unpin("admin")
         consumer.pump()
 
@@ -225,3 +228,4 @@ class ConsumerSet:
             self.store.drop(consumer)
             self.account.gate.dismiss(consumer)
             consumer.stop(b"409 Consumer Deleted")
+            consumer_event.deleted(consumer)

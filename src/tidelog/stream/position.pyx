@@ -234,6 +234,7 @@ cdef class Position:
             self.table.discard(seq)
             return 0
         self.table.discard(seq)
+        self.acked_ns = self.clock.now_ns()
         self.changed()
         consumer_event.terminated(self, seq, dseq, count + 1, consumer_event.UNACKNOWLEDGED_GONE)
         return 0

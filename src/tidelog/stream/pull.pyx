@@ -271,7 +271,7 @@ cdef class Waiting:
     def end_all(self, bytes status not None) -> None:
         """End all requests with a status, such as `409 Consumer Deleted`."""
         while self.first is not None:
-            self.tell(self.first, status)
+            self.say(self.first.reply, b"NATS/1.0 %s\r\n\r\n" % status)
             self.drop(None, self.first)
 
     cdef int tell(self, Request request, bytes status) except -1:

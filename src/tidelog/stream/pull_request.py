@@ -13,7 +13,7 @@ LOWEST_PRIORITY = 9
 
 
 class PullRequest(msgspec.Struct):
-    PEER_NAME = "JSApiConsumerGetNextRequest"
+    PEER_NAME = ""  # a struct without a name
 
     expires: Duration = 0
     batch: Int = 0

@@ -91,7 +91,10 @@ cdef class Stream(Intake):
 
     def update(self, config, settings) -> None:
         """Go on with another configuration, which was checked, and the settings of the log that follow from it."""
+        begins_to_ask = config.retention == "interest" and not self.by_interest
         self.take_config(config)
+        if begins_to_ask:
+            self.drop_all_done(Filter())
         if not self.stopped:
             self.listen(config.subjects or [])
             if self.feeds is not None:
@@ -246,8 +249,12 @@ cdef class Stream(Intake):
         consumer = self.consumers.pop(name, None)
         if consumer is None or not self.by_interest or self.stopped:
             return
-        seq = self.log.store.first_seq
-        while seq and (seq := self.log.next(consumer.filter, seq)):
+        self.drop_all_done(consumer.filter)
+
+    def drop_all_done(self, Filter filter not None) -> None:
+        """Remove what matches and no consumer needs any more."""
+        cdef uint64_t seq = self.log.store.first_seq
+        while seq and (seq := self.log.next(filter, seq)):
             self.drop_if_done(seq)
             seq += 1
         self.mark()

@@ -20,7 +20,8 @@ NEAR_S = 3600.0
 ACK_TIME = re.compile(r"(\$JS\.ACK(?:\.[^. ]+){2}\.\d+\.\d+\.\d+)\.\d{19}\b")
 FLOW = re.compile(r"(\$JS\.FC\.[^. ]+\.[^. ]+)\.\S+")
 HEADER_TIME = re.compile(rf"\b{TIME.pattern}")
-SOURCE = re.compile(r"(Nats-Stream-Source: .*?) \w{8}(?=\\r)")
+# What a message came from; the original has put one more word behind it since 2.15.
+SOURCE = re.compile(r"(Nats-Stream-Source: \S+ \d+ \S+ \S+ [^ \\]+) \w{8}(?=\\r)")
 NUID = re.compile(r"[0-9A-Za-z]{22}")
 # Names that a server makes up: of an ephemeral consumer, for a snapshot.
 NAME = re.compile(r"[0-9A-Za-z]{8}")
@@ -39,7 +40,7 @@ def subject(text: str) -> str:
 
 def header(block: bytes) -> str:
     shown = printable(block.removesuffix(b"\r\n\r\n"))
-    shown = SOURCE.sub(r"\1 <id>", shown)
+    shown = SOURCE.sub(r"\1", shown)
     shown = re.sub(r"(Nats-Pin-Id: ?)\w{22}", r"\1<id>", shown)
     shown = re.sub(r"(Nats-Consumer-Stalled: ?)(\S+)", lambda found: found[1] + subject(found[2]), shown)
     return HEADER_TIME.sub(lambda found: near(found[0]), shown)
@@ -56,29 +57,30 @@ def payload(data: bytes, loose: frozenset[str] = frozenset()) -> str:
 
 
 def stored_header(block: str) -> str:
-    """Headers of a stored message, as they are in JSON: without what a source says of itself."""
-    return SOURCE.sub(r"\1 <id>", printable(base64.b64decode(block)))
+    """Headers of a stored message, as they are in JSON."""
+    return SOURCE.sub(r"\1", printable(base64.b64decode(block)))
 
 
 def masked(key: str, value: Any, loose: frozenset[str]) -> Any:
     """A value of JSON that stands at `key`."""
-    if isinstance(value, dict):
-        return {
-            name: masked(name, one, loose)
-            for name, one in value.items()
-            if not (name in LEFT_OUT and isinstance(one, dict))
-        }
-    if isinstance(value, list):
-        ordered = (
-            sorted(value, key=lambda one: one["name"])
-            if key == "sources" and isinstance(value[0], dict)
-            else value
-        )
-        return [masked(key, one, loose) for one in ordered]
     if (key in PASSED and isinstance(value, int) and value > 0) or key in ITSELF | LEVELS | loose:
         return f"<{key}>"
-    if isinstance(value, str):
-        return text(key, value)
+    if isinstance(value, dict):
+        return {name: masked(name, one, loose) for name, one in value.items() if not left_out(key, name, one)}
+    if isinstance(value, list):
+        return [masked(key, one, loose) for one in ordered(key, value)]
+    return text(key, value) if isinstance(value, str) else value
+
+
+def left_out(key: str, name: str, value: Any) -> bool:
+    """Whether one of them may not have it. `seq` of a source came with 2.15."""
+    return (name in LEFT_OUT and isinstance(value, dict)) or (key == "sources" and name == "seq")
+
+
+def ordered(key: str, value: list[Any]) -> list[Any]:
+    """The original keeps sources in no order."""
+    if key == "sources" and all(isinstance(one, dict) for one in value):
+        return sorted(value, key=lambda one: str(one.get("name")))
     return value
 
 

@@ -7,8 +7,8 @@ import msgspec
 
 from tidelog.base.instant import NO_TIME, instant_ns, timestamp
 from tidelog.base.limits import LISTED_NAMES, LISTED_STREAMS
-from tidelog.broker.desk.request import DONE, Done, Entry, Request
-from tidelog.broker.desk.stream import ListRequest, Page
+from tidelog.broker.desk.request import DONE, LATER, Done, Entry, Later, Request
+from tidelog.broker.desk.stream import Page
 from tidelog.stream import failure
 from tidelog.stream.consumer import Consumer
 from tidelog.stream.consumer_check import is_group_name
@@ -16,7 +16,13 @@ from tidelog.stream.consumer_config import CreateConsumerRequest
 from tidelog.stream.consumer_info import ConsumerInfo, info_of
 from tidelog.stream.consumer_set import ConsumerSet
 from tidelog.stream.request_check import ConsumerSubject, consumer_to_create, named_consumer
-from tidelog.stream.strict import Instant, InvalidJson, Uint64, decode
+from tidelog.stream.strict import Instant, Int, InvalidJson, Uint64, decode
+
+
+class PageRequest(msgspec.Struct):
+    PEER_NAME = "JSApiConsumersRequest"
+
+    offset: Int = 0
 
 
 class Names(msgspec.Struct):
@@ -69,7 +75,8 @@ def described(request: Request, consumer: Consumer) -> ConsumerInfo:
     return info_of(consumer, request.desk.clock.now_ns())
 
 
-def create(request: Request) -> ConsumerInfo:
+def create(request: Request) -> Later:
+    """The answer says how much is to come, so it goes out before anything is delivered."""
     asked = request.decode(CreateConsumerRequest)
     streams = request.streams
     config = named_consumer(ConsumerSubject(request.subject), asked)
@@ -82,7 +89,10 @@ def create(request: Request) -> ConsumerInfo:
         streams,
         lambda subject: bool(subject) and streams.post.wanted(subject.encode()),
     )
-    return described(request, consumers.create(config))
+    consumer = consumers.create(config, begin=False)
+    request.answer(described(request, consumer))
+    consumer.pump()
+    return LATER
 
 
 def info(request: Request) -> ConsumerInfo:
@@ -105,7 +115,7 @@ def public(request: Request) -> list[Consumer]:
 
 def names(request: Request) -> tuple[msgspec.Struct, ...]:
     request.streams  # noqa: B018  whether there may be any comes first
-    asked = request.decode_if_any(ListRequest)
+    asked = request.decode_if_any(PageRequest)
     found = public(request)
     offset = min(max(asked.offset, 0), len(found))
     shown = [consumer.name for consumer in found[offset : offset + LISTED_NAMES]]
@@ -114,10 +124,11 @@ def names(request: Request) -> tuple[msgspec.Struct, ...]:
 
 def listing(request: Request) -> tuple[msgspec.Struct, ...]:
     request.streams  # noqa: B018  whether there may be any comes first
-    asked = request.decode_if_any(ListRequest)
+    asked = request.decode_if_any(PageRequest)
     found = public(request)
     offset = min(max(asked.offset, 0), len(found))
-    shown = [described(request, consumer) for consumer in found[offset : offset + LISTED_STREAMS]]
+    now_ns = request.desk.clock.now_ns()
+    shown = [info_of(consumer, now_ns, stored=True) for consumer in found[offset : offset + LISTED_STREAMS]]
     return Page(len(found), offset, LISTED_STREAMS), Infos(shown)
 
 
@@ -131,13 +142,18 @@ def pause(request: Request) -> Paused:
     return Paused(left_ns > 0, until or NO_TIME, max(left_ns, 0))
 
 
+def invalid(error: InvalidJson) -> failure.ApiFailure:
+    """Here the peer does not say where the fault is."""
+    return failure.INVALID_JSON(err=str(error).partition(" at offset ")[0])
+
+
 def unpin(request: Request) -> Nothing:
     try:
         asked = decode(request.body, UnpinRequest, strict=False)
         if not request.body.strip():
             raise InvalidJson("unexpected end of JSON input")
     except InvalidJson as error:
-        raise failure.INVALID_JSON(err=str(error)) from None
+        raise invalid(error) from None
     if not asked.group:
         raise failure.INVALID_JSON(err="consumer group not specified")
     if not is_group_name(asked.group):
@@ -155,7 +171,7 @@ def reset(request: Request) -> tuple[msgspec.Struct, ...]:
         try:
             asked = decode(request.body, ResetRequest, strict=False)
         except InvalidJson as error:
-            raise failure.INVALID_JSON(err=str(error)) from None
+            raise invalid(error) from None
     seq = consumers.reset(consumer.name, asked.seq)
     return described(request, consumer), Reset(seq)
 
