@@ -5,7 +5,6 @@ What differs on purpose is not here but marked in its script (`differs`), and st
 
 NOT_YET: dict[str, str] = {
     "consumer/replay-as-it-was": "only push consumers replay at the speed of the original",
-    "mirror/mirror-of-a-part": "a mirror's filter is shown, which the original does not do",
     "push/the-deliver-subject-within-a-stream": "deliveries go into streams, under the subject of the message",
 }
 
