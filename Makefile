@@ -32,7 +32,8 @@ test: setup
 SOAK_SECONDS ?= 60
 
 soak: setup
-	PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(SOAK_SECONDS)
+	PYTHONPATH=tests $(BIN)/python -m sim.soak --seconds $$(( $(SOAK_SECONDS) / 2 ))
+	PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $$(( $(SOAK_SECONDS) / 2 ))
 
 lint: setup
 	$(BIN)/ruff check src tests fuzz

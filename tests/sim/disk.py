@@ -89,6 +89,7 @@ class SimFile:
         self._disk = disk
         self._content = content
         self._closed = False
+        self._sync_failed = False
 
     @property
     def size(self) -> int:
@@ -120,9 +121,15 @@ class SimFile:
         machine = self._disk.machine
 
         def fail() -> None:
+            self._sync_failed = True
             self._content.fail_sync(machine.chance, machine.drawn_survival())
 
-        self._disk.perform("sync", self.path, self._content.sync, failing=fail)
+        def sync() -> None:
+            if self._sync_failed:
+                raise refusal(errno.EIO)
+            self._content.sync()
+
+        self._disk.perform("sync", self.path, sync, failing=fail)
 
     def close(self) -> None:
         self._check()
@@ -172,6 +179,7 @@ class SimDisk:
         self.open_files: list[SimFile] = []
         self._stopped = False
         self._over = False
+        self._doubtful: set[str] = set()  # directories of which a sync has failed
 
     # The contract.
 
@@ -247,9 +255,15 @@ class SimDisk:
         def fail() -> None:
             directory = machine.tree.find(path)
             if isinstance(directory, Directory):
+                self._doubtful.add(path)
                 machine.tree.fail_sync(directory, machine.chance, machine.drawn_survival())
 
-        self.perform("sync_directory", path, lambda: machine.tree.sync(self._directory(path)), failing=fail)
+        def sync() -> None:
+            if path in self._doubtful:
+                raise refusal(errno.EIO)
+            machine.tree.sync(self._directory(path))
+
+        self.perform("sync_directory", path, sync, failing=fail)
 
     def free_size(self) -> int:
         machine = self.machine

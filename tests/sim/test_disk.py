@@ -311,7 +311,10 @@ def test_a_failed_sync_is_not_repaired_by_a_later_one() -> None:
             file.sync()
         assert letters(file.read(0, SECTOR)) == "b", "nothing looks wrong"
         file.append([row("c")])
-        file.sync()
+        with pytest.raises(DiskFailed):
+            file.sync()
+        # Who opens it again is not told.
+        disk.open("a").sync()
         disk.power_cut()
         kept.add(letters(disk.reopen().image()["a"]))
     assert kept == {"ac", "bc"}
@@ -325,6 +328,7 @@ def test_what_is_written_again_after_a_failed_sync_is_synced() -> None:
         with pytest.raises(DiskFailed):
             file.sync()
         assert disk.unsynced() in (["a"], []), "it may all have been on the medium by then"
+        file = disk.open("a")
         file.write(SECTOR + 1, b"x")
         file.sync()
         assert disk.unsynced() == []
@@ -353,6 +357,11 @@ def test_a_failed_sync_of_a_directory_is_not_repaired_by_a_later_one() -> None:
         with pytest.raises(DiskFailed, match="fsync"):
             disk.sync_directory("")
         disk.create("b")
+        with pytest.raises(DiskFailed):
+            disk.sync_directory("")
+        # The next process is not told.
+        disk.kill()
+        disk = disk.reopen()
         disk.sync_directory("")
         assert disk.list("") == ["a", "b"]
         disk.power_cut(NOTHING)

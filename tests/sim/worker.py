@@ -1,6 +1,6 @@
 """Background work that happens when a test says so.
 
-A job and its `done` run in one step, on the caller's stack. What a crash drops runs neither.
+A job and its `done` run on the caller's stack, in one step or in two. What a crash drops runs no more.
 """
 
 from collections.abc import Callable
@@ -24,31 +24,41 @@ class SimWorker:
     """Keeps what was submitted, in order, until it is told to go on."""
 
     def __init__(self) -> None:
-        self._jobs: list[Callable[[], None]] = []
+        self._jobs: list[Callable[[], Callable[[], None]]] = []
+        self._answers: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
-        return len(self._jobs)
+        return len(self._jobs) + len(self._answers)
 
     def submit(
         self, job: Callable[[], Result], done: Callable[[Result | None, BaseException | None], None]
     ) -> None:
-        def run() -> None:
+        def run() -> Callable[[], None]:
             try:
                 result = job()
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the submitter's
-                done(None, error)
-            else:
-                done(result, None)
+                failure = error
+                return lambda: done(None, failure)
+            return lambda: done(result, None)
 
         self._jobs.append(run)
 
     def step(self) -> bool:
-        """Run the oldest job; False if there is none."""
-        return self._run(0)
+        """Tell the oldest answer, or run the oldest job and tell its answer; False if there is neither."""
+        return self._tell(0) or (self._run(0) and self._tell(0))
 
     def step_random(self, chance: Chance) -> bool:
-        """Run any one of them: several threads finish in any order."""
-        return self._run(chance.integer(len(self._jobs)) if self._jobs else 0)
+        """Any one of them, with its answer: several threads finish in any order."""
+        if self._answers:
+            return self._tell(chance.integer(len(self._answers)))
+        return bool(self._jobs) and self._run(chance.integer(len(self._jobs))) and self._tell(0)
+
+    def half_step(self, chance: Chance) -> bool:
+        """Run any job, and keep its answer back; or tell any such answer. The owner may do something in between."""
+        if not len(self):
+            return False
+        at = chance.integer(len(self))
+        return self._run(at) if at < len(self._jobs) else self._tell(at - len(self._jobs))
 
     def run_all(self, limit: int = 100_000) -> int:
         """Until none is left, with those that are submitted meanwhile; how many there were."""
@@ -59,13 +69,20 @@ class SimWorker:
         return count
 
     def drop_all(self) -> int:
-        """At a crash: none of them has ever run. How many there were."""
-        count = len(self._jobs)
+        """At a crash: none of them has ever run, and no answer is told. How many there were."""
+        count = len(self)
         self._jobs.clear()
+        self._answers.clear()
         return count
 
     def _run(self, index: int) -> bool:
         if not self._jobs:
             return False
-        self._jobs.pop(index)()
+        self._answers.append(self._jobs.pop(index)())
+        return True
+
+    def _tell(self, index: int) -> bool:
+        if not self._answers:
+            return False
+        self._answers.pop(index)()
         return True

@@ -6,8 +6,8 @@ Promises
     the process). Only what a `sync` that returned covers is *synced* (survives the end of the power). A new, renamed or
     removed name is synced by `sync_directory` of the directory it is in; one moved between two, by that of both.
   * A failure is a `DiskFailed` that says what was tried, on which path, and the system's reason. After a failed `sync`
-    nobody knows what is on the disk: the caller must not try again and then promise anything.
-
+    nobody knows what is on the disk: the caller must not try again and then promise anything, and every later `sync`
+    of the same open file fails, too; likewise every later `sync_directory` of the same directory.
   * One owner at a time: while one has the `lock`, others that ask for it are refused. It ends with the process,
     however that ends. Reading does not ask for it.
 

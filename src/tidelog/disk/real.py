@@ -35,6 +35,7 @@ class RealFile:
         self.fd = fd
         self.path = path
         self.size = size
+        self._unsynced: OSError | None = None
 
     def append(self, parts: Sequence[Bytes]) -> int:
         start_pos = self.size
@@ -75,7 +76,14 @@ class RealFile:
         self.size = size
 
     def sync(self) -> None:
-        attempt("fdatasync", self.path, lambda: os.fdatasync(self.fd))
+        # The system tells a failure once, and then that all is well.
+        if self._unsynced is not None:
+            raise DiskFailed("fdatasync", self.path, self._unsynced)
+        try:
+            os.fdatasync(self.fd)
+        except OSError as error:
+            self._unsynced = error
+            raise DiskFailed("fdatasync", self.path, error) from error
 
     def close(self) -> None:
         os.close(self.fd)
@@ -88,6 +96,7 @@ class RealDisk:
         self.root = os.path.abspath(root)
         self.read_only = read_only
         self._lock: weakref.finalize[[int], RealDisk] | None = None
+        self._unsynced: dict[str, OSError] = {}  # directories whose names nobody knows
         if not read_only:
             attempt("mkdir", self.root, lambda: os.makedirs(self.root, exist_ok=True))
 
@@ -142,9 +151,14 @@ class RealDisk:
         attempt("remove", path, lambda: os.rmdir(full) if os.path.isdir(full) else os.unlink(full))
 
     def sync_directory(self, path: str) -> None:
+        if path in self._unsynced:
+            raise DiskFailed("fsync", path, self._unsynced[path])
         fd = attempt("open", path, lambda: os.open(self._at(path), os.O_RDONLY | os.O_DIRECTORY))
         try:
-            attempt("fsync", path, lambda: os.fsync(fd))
+            os.fsync(fd)
+        except OSError as error:
+            self._unsynced[path] = error
+            raise DiskFailed("fsync", path, error) from error
         finally:
             os.close(fd)
 

@@ -3,7 +3,8 @@
 Where an acknowledgement does not wait for a sync, a power loss may take messages whose sequences are known outside.
 The ceiling is a synced promise: no sequence beyond it was given out. After a power loss the log goes on above it, so
 that no sequence ever means two messages. The end of the process alone takes nothing, and leaves no gap: the file says
-in which boot it was written.
+in which boot it was written. After a failed sync that is in doubt: the system may have forgotten what it could not
+write.
 """
 
 import struct
@@ -13,6 +14,7 @@ from tidelog.disk.disk import Disk
 from tidelog.log.record import checksum
 
 FILE_NAME = "ceiling"
+DOUBT_NAME = "doubt"
 MAGIC = b"TIDECEIL"
 _HEAD = struct.Struct("<8sIQ")
 
@@ -29,6 +31,7 @@ class Ceiling:
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._path = f"{directory}/{FILE_NAME}"
+        self._doubt = f"{directory}/{DOUBT_NAME}"
         self._directory = directory
         self.seq = 0
 
@@ -47,8 +50,21 @@ class Ceiling:
             file.close()
         self._disk.rename(new, self._path)
         self._disk.sync_directory(self._directory)
+        self._trust()
         self.seq = seq
         return seq
+
+    def distrust(self) -> None:
+        """A sync has failed, and what was written may be gone though the power stays: the next log goes on above.
+
+        The word for it needs no sync, for without power the boot is another one.
+        """
+        if not self._disk.exists(self._doubt):
+            self._disk.create(self._doubt).close()
+
+    def _trust(self) -> None:
+        if self._disk.exists(self._doubt):
+            self._disk.remove(self._doubt)
 
     def floor(self, last_seq: int) -> int:
         """The least sequence for the next message of a log that was found with `last_seq`."""
@@ -62,7 +78,7 @@ class Ceiling:
         if found is None:
             return last_seq + 1
         seq, boot_id = found
-        if boot_id and boot_id == self._disk.boot_id():
+        if boot_id and boot_id == self._disk.boot_id() and not self._disk.exists(self._doubt):
             return last_seq + 1
         return max(last_seq, seq) + 1
 
@@ -70,4 +86,5 @@ class Ceiling:
         """Everything is synced, and the log is closed."""
         if self._disk.exists(self._path):
             self._disk.remove(self._path)
+        self._trust()
         self.seq = 0

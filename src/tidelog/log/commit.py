@@ -80,6 +80,7 @@ class Committer:
         self._syncing: tuple[File, ...] = ()
         self._releases: list[Callable[[], None]] = []
         self._sync_names: Callable[[], None] | None = None
+        self._syncing_names: Callable[[], None] | None = None  # of the sync under way
         self._waiting: deque[tuple[int, Wait]] = deque()
 
     # ---- what the log reports ----
@@ -159,6 +160,7 @@ class Committer:
         files, self._dirty = tuple(self._dirty), {}
         self._syncing = files
         sync_names, self._sync_names = self._sync_names, None
+        self._syncing_names = sync_names
         self._fresh_since_ns = 0
 
         def job() -> None:
@@ -194,8 +196,10 @@ class Committer:
         try:
             for file in dict.fromkeys((*self._syncing, *self._dirty)):
                 file.sync()
-            if self._sync_names is not None:
-                self._sync_names()
+            # A sync that is under way may not have come to the names yet, and nobody waits for it.
+            sync_names = self._sync_names or self._syncing_names
+            if sync_names is not None:
+                sync_names()
         except DiskFailed as error:
             self.fail(StorageError(f"what was written could not be synced: {error}"))
             return False
@@ -215,6 +219,7 @@ class Committer:
 
     def _release(self) -> None:
         self._syncing = ()
+        self._syncing_names = None
         releases, self._releases = self._releases, []
         for released in releases:
             released()

@@ -48,7 +48,7 @@ from tidelog.log.walk import reason
 _SEGMENT = re.compile(r"\d{20}\.seg")
 _INDEX = re.compile(r"\d{20}\.idx")
 _NEW = ".new"
-_KNOWN = {snapshot.FILE_NAME, ceiling.FILE_NAME, cursor.FILE_NAME}
+_KNOWN = {snapshot.FILE_NAME, ceiling.FILE_NAME, ceiling.DOUBT_NAME, cursor.FILE_NAME}
 # A store has levels of directories; one that leads back into itself does not end.
 _DEPTH_MOST = 16
 _SEQ_MOST = 2**64 - 2
@@ -242,16 +242,16 @@ class _Check:
 
     def begun(self, bases: list[int], names: list[str]) -> list[int]:
         """Without the segments that were begun and never written to, as opening does (`recover.drop_unused`)."""
-        while len(bases) > 1 and snapshot.FILE_NAME not in names:
-            path = segment_path(self.directory, bases[-1])
+        kept = list(bases)
+        for base_seq in reversed(bases[: -1 if snapshot.FILE_NAME in names else None]):
+            path = segment_path(self.directory, base_seq)
             file = self.disk.open(path)
             size = file.size
             file.close()
-            if size > HEADER_SIZE:
-                break
-            self.say(Severity.NOTE, path.rpartition("/")[2], "was begun, and nothing was written to it")
-            bases = bases[:-1]
-        return bases
+            if size <= HEADER_SIZE and len(kept) > 1:
+                self.say(Severity.NOTE, path.rpartition("/")[2], "was begun, and nothing was written to it")
+                kept.remove(base_seq)
+        return kept
 
     def stray(self, name: str) -> None:
         """Something else, unless it is a directory."""
@@ -488,11 +488,12 @@ class _Check:
             )
             return
         self.report.ceiling, boot_id = found
-        if boot_id != self.disk.boot_id() and self.report.ceiling > self.report.last_seq:
+        doubted = self.read(ceiling.DOUBT_NAME) is not None
+        if (doubted or boot_id != self.disk.boot_id()) and self.report.ceiling > self.report.last_seq:
             self.say(
                 Severity.NOTE,
                 ceiling.FILE_NAME,
-                f"the power was lost while the log was open; it goes on above {self.report.ceiling}",
+                f"the power was lost or a sync failed while the log was open; it goes on above {self.report.ceiling}",
             )
 
     def check_cursors(self) -> None:

@@ -217,6 +217,11 @@ cdef class Log:
         """Nothing is taken any more; what is committed can be read."""
         self.failure = failure
         self.refusal = failure
+        if self.ceiling is not None:
+            try:
+                self.ceiling.distrust()
+            except DiskFailed as error:
+                self.keeper.trouble(error)
         if self.on_failure is not None:
             self.on_failure(failure)
 

@@ -1,7 +1,8 @@
 """Opening a log: what is in the directory becomes a log again, whatever happened to it.
 
-1. Every segment gets its sidecar: from its index file, or by a survey of its bytes. The last one is surveyed unless the
-   log was closed cleanly; a torn tail is cut off and the cut is synced.
+1. Every segment gets its sidecar: from its index file, or by a survey of its bytes, and then it is synced: what the
+   process before has only written is seen by everybody from now on, and may not go with the power. The last one is
+   surveyed unless the log was closed cleanly; a torn tail is cut off.
 2. If there is a snapshot of exactly this, it is the index. Otherwise the delete, trim and skip records of all segments
    say what is not there, and then the rows of all sidecars are taken in, without that.
 3. Sequences that are neither in a segment nor explained are lost.
@@ -14,10 +15,11 @@ is not known, a disk that does not answer. What was found is told in `Findings`.
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tidelog.base.clock import Clock
-from tidelog.base.errors import StorageError
+from tidelog.base.errors import DiskFailed, StorageError
 from tidelog.base.seqset import SequenceSet
 from tidelog.base.work import Worker
 from tidelog.disk.disk import Disk, File
@@ -40,7 +42,7 @@ from tidelog.log.packed import PackedFile, describe
 from tidelog.log.packed_block import MAGIC as PACKED_MAGIC
 from tidelog.log.packed_block import with_flag
 from tidelog.log.plain import open_plain, read_plain, read_range
-from tidelog.log.record import RECORD_HEADER_SIZE, decode, find_salt
+from tidelog.log.record import RECORD_HEADER_SIZE, decode, find_salt, is_valid
 from tidelog.log.segment import Segment
 from tidelog.log.settings import LogSettings
 from tidelog.log.sidecar import Sidecar, decode_ranges
@@ -83,14 +85,24 @@ def found_log(
         if name.endswith(".new"):
             disk.remove(f"{directory}/{name}")
     bases = sorted(int(name[:-4]) for name in names if name.endswith(".seg"))
-    if snapshot.FILE_NAME not in names:
-        drop_unused(disk, directory, bases)
+    closed = snapshot.FILE_NAME in names
+    drop_unused(disk, directory, bases, closed)
     log_id = identity(disk, directory, bases, findings)
     store = Store(
         disk, directory, log_id or os.urandom(16), settings.segment_size, settings.window_size, settings.keys
     )
-    for base_seq in bases:
-        take_segment(store, base_seq, base_seq == bases[-1], findings)
+    if not closed:
+        drop_torn(store, bases, findings)
+    ceiling = Ceiling(disk, directory)
+    try:
+        for base_seq in bases:
+            take_segment(store, base_seq, base_seq == bases[-1], findings)
+        if findings.surveyed:
+            disk.sync_directory(directory)
+    except DiskFailed:
+        with suppress(DiskFailed):
+            ceiling.distrust()
+        raise
     expiries = Expiries()
     if not store.segments:
         store.begin(1, clock.now_ns())
@@ -100,7 +112,6 @@ def found_log(
         if store.segments[-1].sealed:
             # The one behind it was begun, and its name is lost or was of no use.
             store.begin(store.last_seq + 1, clock.now_ns())
-    ceiling = Ceiling(disk, directory)
     keeper = Keeper(disk, directory, worker, clock, ceiling)
     log = Log(store, settings, clock, worker, expiries, ceiling, keeper)
     keeper.opened(log)
@@ -134,9 +145,13 @@ def open_logs(
 
 
 def say_skipped(log: Log) -> None:
-    """Say in the log what a ceiling made it leave out, before there is one of this boot, which does not say it."""
+    """Say in the log what a ceiling made it leave out, before there is one of this boot, which does not say it.
+
+    For certain: when that is lost, and not what follows it, a million sequences that never were would be missed.
+    """
     if log.store.last_seq > log.committer.written_seq:
         log.commit()
+        log.committer.finish()
 
 
 def make_directory(disk: Disk, directory: str) -> None:
@@ -149,21 +164,48 @@ def make_directory(disk: Disk, directory: str) -> None:
         disk.sync_directory(directory)
 
 
-def drop_unused(disk: Disk, directory: str, bases: list[int]) -> None:
+def drop_unused(disk: Disk, directory: str, bases: list[int], closed: bool) -> None:
     """Remove segments that were begun and never written to.
 
     What should stand before them was perhaps not written either: a segment gets its name with the first message for it,
-    and its records, behind those of the one before, when they are committed.
+    and its records, behind those of the one before, when they are committed. One amid others was removed once, and its
+    name has come back with the power. The last one of a log that was `closed` may be empty for good reason.
     """
-    while len(bases) > 1:
-        path = segment_path(directory, bases[-1])
+    for base_seq in reversed(bases[: -1 if closed else None]):
+        path = segment_path(directory, base_seq)
         file = disk.open(path)
         size = file.size
         file.close()
-        if size > HEADER_SIZE:
-            break
-        disk.remove(path)
+        if size <= HEADER_SIZE and len(bases) > 1:
+            disk.remove(path)
+            bases.remove(base_seq)
+
+
+def drop_torn(store: Store, bases: list[int], findings: Findings) -> None:
+    """The same with what the power has left nothing of: it would say that sequences were given out, and then not."""
+    while len(bases) > 1:
+        path = segment_path(store.path, bases[-1])
+        if store.disk.exists(index_path(store.path, bases[-1])):
+            return
+        file = open_plain(store.disk, path, store.keys)
+        try:
+            size = file.size
+            if isinstance(file, PackedFile) or begins_with_a_record(file, store.log_salt):
+                return
+            found = survey(file.read(0, size), bases[-1], store.log_salt)
+        finally:
+            file.close()
+        if found.end > HEADER_SIZE:
+            return
+        findings.cut_size += found.torn_size
+        findings.notes.append(f"{path}: nothing that was written is left in it; it was removed")
+        store.disk.remove(path)
         bases.pop()
+
+
+def begins_with_a_record(file: File, salt: int) -> bool:
+    size = int.from_bytes(file.read(HEADER_SIZE + 4, 4), "little")
+    return is_valid(file.read(HEADER_SIZE, min(size, file.size)), 0, salt)
 
 
 def identity(disk: Disk, directory: str, bases: list[int], findings: Findings) -> bytes | None:
@@ -235,18 +277,23 @@ def take_segment(store: Store, base_seq: int, last: bool, findings: Findings) ->
     open_end = last and not isinstance(file, PackedFile)
     side = read_sidecar(disk, index_path(store.path, base_seq), base_seq, size)
     if side is None:
-        found = survey(read_plain(file), base_seq, store.log_salt, expected_end=0 if open_end else size)
+        data = read_plain(file)
+        found = survey(data, base_seq, store.log_salt, expected_end=0 if open_end else size)
         findings.surveyed += 1
         for pos, damaged in found.damages:
             findings.notes.append(f"{path}: {damaged} bytes at {pos} are damaged")
         if found.torn_size and open_end:
             file.truncate(found.end)
-            file.sync()
             findings.cut_size += found.torn_size
             findings.notes.append(
                 f"{path}: a torn tail of {found.torn_size} bytes at {found.end} was cut off"
             )
         side = Sidecar.of(found)
+        if not isinstance(file, PackedFile):
+            # It may be in the system's memory only. Once the system has failed to write something, it believes to have
+            # written it; so it is written again, and synced. From here on everybody sees it.
+            file.write(0, data[: file.size])
+            file.sync()
         if not open_end:
             write_index(disk, index_path(store.path, base_seq), found.index_bytes())
     segment = Segment(disk, path, base_seq, side, file, store.keys, not open_end)
@@ -313,9 +360,14 @@ def rebuild(store: Store, expiries: Expiries, findings: Findings) -> None:
     for start_seq, end_seq in facts.skipped:
         store.deleted.add_range(start_seq, end_seq)
     for start_seq, count, record_sizes in facts.deleted:
-        if not holes.contains(start_seq) and start_seq + count > segments[0].base_seq:
+        end_seq = start_seq + count
+        missed = holes.count_range(start_seq, end_seq)
+        if missed < count and end_seq > segments[0].base_seq:
+            if missed:
+                # Some were damaged or lost as well.
+                record_sizes = store.size_between(start_seq, end_seq)
             segment = store.segment_at(start_seq)
-            segment.dead_count += count
+            segment.dead_count += count - missed
             segment.dead_size += record_sizes
             size -= record_sizes
         store.deleted.add_range(start_seq, start_seq + count)
@@ -332,8 +384,9 @@ def rebuild(store: Store, expiries: Expiries, findings: Findings) -> None:
             if seq >= first_seq and not store.deleted.contains(seq):
                 expiries.add(expiry_ns, seq)
     store.set_figures(first_seq, last_seq, store.index.count, size, store.last_ts_ns)
-    store.settle()
+    # Also those in front of the oldest message that is left: the log begins behind them, and they were not trimmed.
     findings.lost = store.lost.ranges()
+    store.settle()
     for start_seq, end_seq in findings.lost:
         findings.notes.append(f"{store.path}: messages {start_seq} to {end_seq - 1} are lost")
 

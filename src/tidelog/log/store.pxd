@@ -53,6 +53,7 @@ cdef class Store:
         const char* subject, Py_ssize_t subject_size, const char* header, Py_ssize_t header_size,
         const char* payload, Py_ssize_t payload_size,
     ) except NULL
+    cdef tuple measure(self, Segment segment, uint64_t seq, uint64_t end_seq)
     cdef Segment segment_of(self, uint64_t seq)
     cdef Run run_for(self, uint64_t seq, Py_ssize_t wanted, bint backward)
     cdef Run near(self, uint64_t seq, Py_ssize_t wanted)

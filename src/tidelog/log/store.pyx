@@ -136,7 +136,8 @@ cdef class Store:
         cdef Py_ssize_t at
         if gone:
             self.gone = []
-            gone.sort()
+            # What the trim record says as well may be in a segment that is not here any more, and come back with it.
+            gone = sorted([one for one in gone if one[0] >= self.first_seq])
             for at in range(0, len(gone), DELETES_MOST):
                 self.put_control(DELETE, encode_ranges(joined(gone[at : at + DELETES_MOST], self.bases)))
         if self.trimmed:
@@ -232,27 +233,39 @@ cdef class Store:
         return self.segment_of(seq)
 
     def size_below(self, uint64_t end_seq) -> int:
-        """Bytes of the messages that are in front of `end_seq` in their segments, and not known as deleted."""
-        cdef Run run
+        """Bytes of the messages that are in front of `end_seq` in their segments, and not known as deleted: dead ones."""
         cdef Segment segment
-        cdef Head* head
-        cdef uint64_t seq, total = 0
-        cdef Py_ssize_t at
+        cdef uint64_t count, size, total = 0
         for segment in self.segments:
-            seq = segment.base_seq
-            while seq < end_seq and seq <= segment.side.outline.last_seq:
-                run = segment.read_around(seq, READ_AHEAD, False, self.salt)
-                if run is None:
-                    break
-                for at in range(run.at_least(seq), run.count):
-                    head = run.head(at)
-                    if head.seq < end_seq and not self.deleted.contains(head.seq):
-                        total += head.size
-                        segment.dead_count += 1
-                        segment.dead_size += head.size
-                # Not behind the last message of the run: where a sequence has leapt, that is in this run again.
-                seq = segment.sequence_from(run.start_pos + run.size)
+            if segment.base_seq >= end_seq:
+                break
+            count, size = self.measure(segment, segment.base_seq, end_seq)
+            segment.dead_count += count
+            segment.dead_size += size
+            total += size
         return total
+
+    def size_between(self, uint64_t start_seq, uint64_t end_seq) -> int:
+        """Bytes of the messages of a stretch within one segment, likewise."""
+        return self.measure(self.segment_of(start_seq), start_seq, end_seq)[1]
+
+    cdef tuple measure(self, Segment segment, uint64_t seq, uint64_t end_seq):
+        cdef Run run
+        cdef Head* head
+        cdef uint64_t count = 0, size = 0
+        cdef Py_ssize_t at
+        while seq < end_seq and seq <= segment.side.outline.last_seq:
+            run = segment.read_around(seq, READ_AHEAD, False, self.salt)
+            if run is None:
+                break
+            for at in range(run.at_least(seq), run.count):
+                head = run.head(at)
+                if head.seq < end_seq and not self.deleted.contains(head.seq):
+                    count += 1
+                    size += head.size
+            # Not behind the last message of the run: where a sequence has leapt, that is in this run again.
+            seq = segment.sequence_from(run.start_pos + run.size)
+        return count, size
 
     # ---- finding ----
 
@@ -267,6 +280,7 @@ cdef class Store:
         """
         cdef Run run = self.tail.find(seq)
         cdef Segment segment
+        cdef uint64_t end_seq, tail_seq
         if run is not None:
             return run
         segment = self.segment_of(seq)
@@ -278,9 +292,12 @@ cdef class Store:
                 return run
         run = segment.read_around(seq, wanted, backward, self.salt)
         if run is not None and run.damaged:
+            # What is in the tail is not missing, though perhaps in no file yet.
+            end_seq = segment.sequence_from(run.start_pos + run.size)
+            tail_seq = self.tail.first_seq()
             self.miss(
                 run, max(segment.sequence_before(run.start_pos), self.first_seq),
-                segment.sequence_from(run.start_pos + run.size),
+                min(end_seq, tail_seq) if tail_seq else end_seq,
             )
         return run
 

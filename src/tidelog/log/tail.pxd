@@ -44,6 +44,7 @@ cdef class Tail:
     cdef char* reserve(self, Py_ssize_t size) except NULL
     cdef int advance(self, Py_ssize_t size, bint message) except -1
     cdef Run find(self, uint64_t seq)
+    cdef uint64_t first_seq(self) noexcept
     cdef Py_ssize_t write(self) except -1
     cdef void trim(self)
 

@@ -140,6 +140,14 @@ cdef class Tail:
                 return chunk if seq <= chunk.last_seq() else None
         return None
 
+    cdef uint64_t first_seq(self) noexcept:
+        """The oldest message that is still here; 0: there is none."""
+        cdef Chunk chunk
+        for chunk in self.chunks:
+            if chunk.count:
+                return chunk.first_seq()
+        return 0
+
     cdef Py_ssize_t write(self) except -1:
         """Write what is not in its file yet: one call per file. Returns how many bytes that were."""
         cdef Chunk chunk

@@ -239,7 +239,7 @@ def test_files_go_one_after_the_other_and_each_for_certain() -> None:
     house = House()
     house.fill(600)
     house.settle()
-    house.disk.toxics.append(FailNth(2, "sync_directory", number=errno.EIO))
+    house.disk.toxics.append(FailNth(4, "remove", number=errno.EIO))
     house.log.purge(before_seq=550)
     house.log.commit()
     house.worker.run_all()

@@ -1,0 +1,193 @@
+"""What opening makes of a bad day: each of these was found by `sim.log_life`, and is told here by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.disk import SimDisk
+from sim.medium import EVERYTHING, NOTHING
+from sim.toxic import FailNth
+from tidelog.base.errors import DiskFailed
+from tidelog.base.limits import CEILING_STEP
+from tidelog.log.header import HEADER_SIZE, segment_path
+from tidelog.log.policy import THROUGHPUT
+from tidelog.log.settings import LogSettings
+from unit.log.house import KIB, House
+from unit.log.log_model import record_size
+
+WEAK = LogSettings(policy=THROUGHPUT, segment_size=16 * KIB, window_size=KIB)
+
+
+def size_of(house: House) -> int:
+    return sum(map(record_size, house.messages()))
+
+
+@pytest.mark.parametrize("settings", [None, WEAK])
+def test_what_is_found_after_a_kill_does_not_go_with_the_power(settings: LogSettings | None) -> None:
+    """COMMIT-1: from then on it is committed, so it is synced first, and so are the names of segments."""
+    house = House(settings)
+    house.fill(250)
+    house.crash()
+    assert house.log.state().synced_seq == 250
+    house.worker.drop_all()
+    house.disk.power_cut(NOTHING)
+    house.disk = house.disk.reopen()
+    house.log, _ = house.open()
+    assert house.seqs() == list(range(1, 251))
+
+
+def test_what_a_failed_sync_has_left_in_memory_is_written_again() -> None:
+    house = House()
+    house.fill(20)
+    house.worker.run_all()
+    house.disk.toxics.append(FailNth(1, "sync"))
+    house.fill(20)
+    house.worker.run_all()
+    assert house.log.failure is not None
+    house.disk.toxics.clear()
+    house.disk.kill()
+    house.disk = house.disk.reopen()
+    house.log, _ = house.open()
+    there = house.seqs()
+    house.disk.power_cut(NOTHING)
+    house.disk = house.disk.reopen()
+    house.log, _ = house.open()
+    assert house.seqs() == there
+
+
+@pytest.mark.parametrize("opening", [False, True])
+def test_after_a_failed_sync_a_log_goes_on_above_its_ceiling(opening: bool) -> None:
+    """COMMIT-3: what was acknowledged as written may be forgotten, though the power has stayed."""
+    house = House(WEAK, SimDisk(1, survival=NOTHING))
+    house.fill(20)
+    house.disk.toxics.append(FailNth(1, "sync"))
+    if opening:
+        house.disk.kill()
+        house.disk = house.disk.reopen()
+        with pytest.raises(DiskFailed):
+            house.open()
+    else:
+        house.log.committer.sync()
+        house.worker.run_all()
+        assert house.log.failure is not None
+    house.disk.toxics.clear()
+    house.disk.kill()
+    house.disk = house.disk.reopen()
+    house.log, _ = house.open()
+    assert house.log.state().last_seq == CEILING_STEP
+    # A new ceiling is trusted again.
+    house.fill(1)
+    house.crash()
+    assert house.log.append(b"s", b"p") == CEILING_STEP + 2
+
+
+def test_a_log_that_is_closed_syncs_the_names_that_a_sync_under_way_has_not_come_to() -> None:
+    house = House()
+    house.worker.run_all()
+    house.fill(150)
+    assert len(house.log.store.segments) == 2
+    house.log.close()
+    house.worker.drop_all()
+    house.disk.power_cut(NOTHING)
+    house.disk = house.disk.reopen()
+    house.log, _ = house.open()
+    assert house.seqs() == list(range(1, 151))
+
+
+def test_an_empty_segment_that_comes_back_amid_others_is_removed() -> None:
+    house = House()
+    house.fill(300)
+    house.settle()
+    path = segment_path("log", 50)
+    file = house.disk.create(path)
+    file.append([house.disk.image()[segment_path("log", 1)][:HEADER_SIZE]])
+    file.sync()
+    house.disk.sync_directory("log")
+    house.crash()
+    assert not house.disk.exists(path)
+    assert house.findings.lost == []
+    assert house.seqs() == list(range(1, 301))
+    assert [one.seq for one in house.messages(backward=True)] == list(range(1, 301))
+
+
+def test_a_last_segment_of_which_nothing_is_left_says_nothing_of_sequences() -> None:
+    house = House()
+    house.fill(110)
+    house.worker.run_all()
+    while len(house.log.store.segments) == 1:
+        house.log.append(b"s", b"p" * 100)
+    last_seq = house.log.state().last_seq
+    house.log.append(b"s", b"p" * 100)
+    house.log.commit()
+    path = house.log.store.segments[1].path
+    house.disk.sync_directory("log")
+    house.worker.drop_all()
+    # The name has survived, and of the bytes a part that is no record.
+    file = house.disk.open(path)
+    file.write(HEADER_SIZE, bytes(file.size - HEADER_SIZE))
+    house.disk.power_cut(EVERYTHING)
+    house.disk = house.disk.reopen()
+    house.log, house.findings = house.open()
+    assert "nothing that was written is left in it" in "".join(house.findings.notes)
+    assert house.log.state().last_seq == last_seq - 1
+    assert house.findings.lost == []
+    assert house.log.append(b"s", b"p") == last_seq
+
+
+def test_damage_in_the_open_segment_costs_nothing_that_is_in_the_tail() -> None:
+    house = House()
+    house.fill(20)
+    path = house.log.store.segments[0].path
+    house.disk.flip_bit(path, len(house.disk.image()[path]) // 2, 1)
+    house.crash()
+    (lost,) = house.findings.lost
+    for _ in range(5):
+        house.log.append(b"s", b"p")
+    before = house.log.state()
+    assert before.messages == 20 - (lost[1] - lost[0]) + 5
+    # A look-up beside the damage finds it again, at the end of what is written.
+    assert house.log.get(lost[0] - 1) is not None
+    assert house.log.seq_at_time(0) == 1
+    assert house.log.state() == before
+    house.log.commit()
+    house.worker.run_all()
+    assert house.seqs() == [seq for seq in range(1, 26) if not lost[0] <= seq < lost[1]]
+    assert house.log.state().size == size_of(house)
+
+
+def test_sizes_are_exact_where_one_of_the_deleted_is_damaged() -> None:
+    house = House()
+    house.fill(30)
+    house.remove([10, 11, 12])
+    house.worker.run_all()
+    path = house.log.store.segments[0].path
+    data = house.disk.image()[path]
+    house.disk.flip_bit(path, data.index(b"000010"), 1)  # in message 11
+    house.crash()
+    assert house.log.state().size == size_of(house)
+    assert house.log.state().lost == ()
+
+
+def test_deletes_of_segments_that_have_gone_are_not_said_of_those_that_come_back() -> None:
+    house = House()
+    house.fill(400)
+    house.settle()
+    first = house.log.store.segments[1].base_seq
+    for seq in (first - 1, first):
+        house.log.remove(seq)
+    house.log.purge(before_seq=first + 50)
+    assert house.log.store.take_front()
+    house.log.commit()
+    house.crash(power=True)
+    assert house.log.state().size == size_of(house)
+    assert house.seqs()[0] == house.log.state().first_seq
+
+
+def test_the_oldest_messages_that_are_lost_are_told_though_the_log_begins_behind_them() -> None:
+    house = House()
+    house.fill(20)
+    house.worker.run_all()
+    house.disk.flip_bit(house.log.store.segments[0].path, HEADER_SIZE + 40, 1)
+    house.crash()
+    assert house.findings.lost == [(1, 2)]
+    assert house.log.state().first_seq == 2
