@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
+from tidelog.log.bound cimport Bounds
 from tidelog.log.read cimport Horizon
 from tidelog.log.record cimport Head
 from tidelog.log.store cimport Store
@@ -27,13 +28,7 @@ cdef class Log:
     cdef uint64_t aging_seq            # messages before it are kept for ever
     cdef object selections             # of filters that are asked for again and again
     cdef uint64_t ceiling_seq          # no sequence beyond it may be given out yet
-    cdef bint bounded                  # there are limits that an append can meet
-    cdef uint64_t max_messages
-    cdef uint64_t max_size
-    cdef uint64_t uncounted
-    cdef uint64_t max_per_subject
-    cdef bint discard_new
-    cdef bint discard_new_per_subject
+    cdef Bounds bounds                 # limits that an append can meet
 
     cdef uint64_t append_raw(
         self, const char* subject, Py_ssize_t subject_size, const char* header, Py_ssize_t header_size,
@@ -41,9 +36,6 @@ cdef class Log:
     ) except 0
     cdef uint64_t pass_over(self, const char* subject, Py_ssize_t subject_size) except 0
     cdef int check_taken(self) except -1
-    cdef int check_limits(
-        self, const char* subject, Py_ssize_t subject_size, Py_ssize_t size
-    ) except -1
     cdef object refuse(self, error, str what)
     cdef Head* aging(self) except? NULL
     cpdef uint64_t counted_size(self) noexcept

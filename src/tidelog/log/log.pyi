@@ -4,6 +4,7 @@ from tidelog.base.clock import Clock
 from tidelog.base.errors import StorageError
 from tidelog.base.work import Worker
 from tidelog.disk.disk import Disk
+from tidelog.log.bound import LimitReached as LimitReached
 from tidelog.log.ceiling import Ceiling
 from tidelog.log.commit import Committer
 from tidelog.log.expiry import Expiries
@@ -15,10 +16,6 @@ from tidelog.log.state import LogState
 from tidelog.log.store import Store
 
 class LogRefused(StorageError): ...
-
-class LimitReached(StorageError):
-    limit: str
-    def __init__(self, limit: str, text: str) -> None: ...
 
 class Start:
     FIRST: str

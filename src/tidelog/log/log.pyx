@@ -34,10 +34,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport uint32_t
 
 from tidelog.base import limits
 from tidelog.base.errors import DiskFailed, StorageError
+from tidelog.log.bound import LimitReached  # what `append` raises
+from tidelog.log.bound cimport Bounds
 from tidelog.log.tail cimport Run
 from tidelog.log.commit import Committer
 from tidelog.log.compact import check_keys
@@ -47,7 +48,6 @@ from tidelog.log.policy import AckLevel
 from tidelog.log.read cimport Reader, message_of
 from tidelog.log.record cimport FOREVER, Head, encoded_size, expiry_of
 from tidelog.log.state import LogState
-from tidelog.subject.node cimport NO_VALUE
 
 cdef Py_ssize_t SELECTIONS = limits.SELECTIONS_KEPT
 cdef Py_ssize_t PER_TICK = limits.RETENTION_PER_TICK
@@ -57,14 +57,6 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 class LogRefused(StorageError):
     """The log takes nothing now; the text says why, and whether that may end."""
-
-
-class LimitReached(StorageError):
-    """The message would go beyond a limit, and the settings say to refuse it. `limit` names which."""
-
-    def __init__(self, limit: str, text: str) -> None:
-        super().__init__(text)
-        self.limit = limit
 
 
 class Start:
@@ -103,8 +95,8 @@ cdef class Log:
         cdef uint64_t seq
         if self.refusal is not None or self.closed:
             raise LogRefused(str(self.refusal or "the log is closed"))
-        if self.bounded:
-            self.check_limits(
+        if self.bounds.any:
+            self.bounds.check(
                 subject, subject_size, encoded_size(subject_size, header_size, payload_size, expiry_ns != 0)
             )
         if ts_ns == 0:
@@ -121,7 +113,7 @@ cdef class Log:
         seq = self.store.last_seq
         if expiry_ns:
             self.expiries.add(expiry_ns, seq)
-        if self.bounded:
+        if self.bounds.any:
             self.enforce_limits()
         return seq
 
@@ -231,73 +223,16 @@ cdef class Log:
     # ---- limits ----
 
     def take_limits(self) -> None:
-        bounds = self.settings.limits
-        self.max_messages = bounds.max_messages
-        self.max_size = bounds.max_size
-        self.uncounted = self.settings.uncounted
-        self.max_per_subject = bounds.max_per_subject
-        self.discard_new = bounds.discard_new
-        self.discard_new_per_subject = bounds.discard_new_per_subject
-        self.bounded = bool(bounds.max_messages or bounds.max_size or bounds.max_per_subject)
+        self.bounds = Bounds(self.store, self.settings)
         if self.ceiling is not None and self.settings.policy.ack is AckLevel.WRITTEN:
             self.ceiling_seq = self.ceiling.seq
         else:
             # Nobody sees a sequence before it is synced, so none that is lost was ever known.
             self.ceiling_seq = NO_BOUND
 
-    cdef int check_limits(self, const char* subject, Py_ssize_t subject_size, Py_ssize_t size) except -1:
-        """Refuse what the settings say to refuse."""
-        cdef Store store = self.store
-        cdef uint32_t slot = NO_VALUE
-        cdef bint replaces
-        cdef uint64_t whole
-        size -= self.uncounted
-        if self.max_size and <uint64_t>size > self.max_size:
-            raise LimitReached("size", f"a message of {size} bytes does not fit into a log of {self.max_size}")
-        if not (self.discard_new or self.discard_new_per_subject):
-            return 0
-        if self.max_per_subject:
-            slot = store.index.tree.find(subject, subject_size)
-        replaces = slot != NO_VALUE and store.index.lists.size(slot) >= self.max_per_subject
-        if replaces and self.discard_new and self.discard_new_per_subject:
-            raise LimitReached("per subject", "maximum messages per subject exceeded")
-        if not self.discard_new:
-            return 0
-        if self.max_messages and store.count >= self.max_messages and not replaces:
-            raise LimitReached("messages", "maximum messages exceeded")
-        whole = self.counted_size() + size
-        if self.max_size and whole > self.max_size and not (
-            replaces
-            and whole <= self.max_size + store.size_of(store.index.lists.first(slot)) - self.uncounted
-        ):
-            raise LimitReached("size", "maximum bytes exceeded")
-        return 0
-
     cpdef uint64_t counted_size(self) noexcept:
         """Bytes of all messages, as limits and figures count them."""
-        cdef uint64_t left_out = self.uncounted * self.store.count
-        # Bytes that were found damaged are gone from the size before their number is known.
-        return self.store.size - left_out if left_out < self.store.size else 0
-
-    cdef int enforce_limits(self) except -1:
-        """Remove what is too much now. A message that cannot be read for that stays; it was not this one's fault."""
-        cdef Store store = self.store
-        cdef uint32_t slot = store.slot
-        try:
-            if self.max_per_subject:
-                while store.index.lists.size(slot) > self.max_per_subject:
-                    store.remove(store.index.lists.first(slot))
-            if self.discard_new:
-                return 0
-            if self.max_messages:
-                while store.count > self.max_messages:
-                    store.remove(store.first_seq)
-            if self.max_size:
-                while self.counted_size() > self.max_size and store.count > 1:
-                    store.remove(store.first_seq)
-        except DiskFailed as error:
-            self.keeper.trouble(error)
-        return 0
+        return self.bounds.counted_size()
 
     def expire(self) -> None:
         """Remove what is too old, a bounded number at a time."""
@@ -571,26 +506,25 @@ cdef class Log:
         self.keeper.opened(self)
         self.take_limits()
         self.committer.set_policy(settings.policy)
-        if self.bounded and self.failure is None:
+        if self.bounds.any and self.failure is None:
             self.trim_to_limits()
             self.commit()
 
-    def trim_to_limits(self) -> None:
-        cdef Store store = self.store
-        if self.max_per_subject:
-            for subject, count, _, _ in store.index.subjects(Filter()):
-                if count > self.max_per_subject:
-                    self.purge(Filter(subject), keep=self.max_per_subject)
-        if store.count:
-            self.enforce_total()
-
-    def enforce_total(self) -> None:
-        cdef uint64_t per_subject = self.max_per_subject
-        self.max_per_subject = 0
+    cdef int enforce_limits(self) except -1:
+        """A message that cannot be read for that stays; it was not this one's fault."""
         try:
-            self.enforce_limits()
-        finally:
-            self.max_per_subject = per_subject
+            self.bounds.enforce()
+        except DiskFailed as error:
+            self.keeper.trouble(error)
+        return 0
+
+    def trim_to_limits(self) -> None:
+        for subject in self.bounds.beyond():
+            self.purge(Filter(subject), keep=self.bounds.max_per_subject)
+        try:
+            self.bounds.enforce_total()
+        except DiskFailed as error:
+            self.keeper.trouble(error)
 
     def close(self) -> None:
         """Commit, sync, and leave a snapshot of the index, so that opening is quick.

@@ -149,9 +149,15 @@ def say_skipped(log: Log) -> None:
 
     For certain: when that is lost, and not what follows it, a million sequences that never were would be missed.
     """
-    if log.store.last_seq > log.committer.written_seq:
-        log.commit()
-        log.committer.finish()
+    if log.store.last_seq == log.committer.written_seq:
+        return
+    log.commit()
+    try:
+        for file in log.store.files_written():
+            file.sync()
+        log.disk.sync_directory(log.store.path)
+    except DiskFailed as error:
+        log.committer.fail(StorageError(f"what the power took could not be left out for certain: {error}"))
 
 
 def make_directory(disk: Disk, directory: str) -> None:

@@ -44,6 +44,7 @@ cdef class Store:
     cdef list rolled                     # complete segments that nobody has seen to yet
     cdef list sparse                     # segments that have become so, and nobody has seen to it yet
     cdef bint trimmed                    # since the last commit
+    cdef bint overdue                           # the next message begins another segment
     cdef public object on_lost                  # called with (start_seq, end_seq) when damage is found
     cdef readonly uint64_t removals      # messages that have gone since this was opened
     cdef uint64_t* removed               # the last of them, in a ring of REMOVALS_KEPT

@@ -85,7 +85,10 @@ cdef class Store:
             raise RecordTooLarge(
                 f"a message may have {RECORD_MOST} bytes and its subject {SUBJECT_MOST}; this has {size} and {subject_size}"
             )
-        if self.open_segment.side.outline.size + size > <uint64_t>self.segment_size and self.open_segment.side.outline.messages:
+        if self.overdue or (
+            self.open_segment.side.outline.size + size > <uint64_t>self.segment_size
+            and self.open_segment.side.outline.messages
+        ):
             self.roll()
         if ts_ns < self.last_ts_ns:
             ts_ns = self.last_ts_ns
@@ -116,8 +119,8 @@ cdef class Store:
         self.put_control(SKIP, next_seq.to_bytes(8, "little"))
         self.last_seq = next_seq - 1
         if self.open_segment.side.outline.messages == 0 or next_seq - self.open_segment.base_seq > SKIP_MOST:
-            # Sequences are kept as distances from the base.
-            self.roll()
+            # Sequences are kept as distances from the base. The disk may be full now, and what is there should be read.
+            self.overdue = True
 
     cdef int put_control(self, int kind, bytes payload) except -1:
         cdef Py_ssize_t size = HEADER_SIZE + PyBytes_GET_SIZE(payload)
@@ -185,6 +188,7 @@ cdef class Store:
         """Begin another segment. The one before is complete, though perhaps not yet written."""
         cdef Segment complete = self.open_segment
         self.begin(self.last_seq + 1, self.last_ts_ns)
+        self.overdue = False
         self.rolled.append(complete)
 
     def set_sizes(self, Py_ssize_t segment_size, Py_ssize_t window_size) -> None:

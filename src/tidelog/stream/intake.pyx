@@ -107,14 +107,14 @@ cdef class Intake(Checks):
             seq = self.put(draft)
             self.log.remove(seq)
             return seq
-        if not fields.found or not has(fields, ROLLUP) or not self.log.discard_new_per_subject:
+        if not fields.found or not has(fields, ROLLUP) or not self.log.bounds.discard_new_per_subject:
             return self.put(draft)
         # The messages that it would be one too many beside are about to go.
-        self.log.discard_new_per_subject = False
+        self.log.bounds.discard_new_per_subject = False
         try:
             return self.put(draft)
         finally:
-            self.log.discard_new_per_subject = True
+            self.log.bounds.discard_new_per_subject = True
 
     cdef uint64_t put(self, Draft* draft) except 0:
         return self.log.append_raw(
@@ -290,7 +290,7 @@ cdef class Intake(Checks):
 
     def record_size(self, bytes subject not None, bytes header not None, bytes payload not None, ttl_s: int=0) -> int:
         """What a message takes in the log, as its limits count it."""
-        return encoded_size(len(subject), len(header), len(payload), ttl_s != 0) - self.log.uncounted
+        return encoded_size(len(subject), len(header), len(payload), ttl_s != 0) - self.log.bounds.uncounted
 
     cdef int keep(self, Draft* draft, Fields* fields, bytes tail) except -1:
         """Store a message that was found good, and do what it asks for."""
