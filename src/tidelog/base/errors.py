@@ -7,6 +7,8 @@
     ├─ StorageError                  what is stored cannot be read or written
     │  └─ DiskFailed(operation, path, errno) · DiskLocked(root, pid)
     │     · BlockDamaged(start_pos, end_pos) · KeyUnavailable(key_id)
+    ├─ ColdError                     the object store with the cold history cannot be read or written
+    │  └─ ColdMissing                 there is no such object
     ├─ CursorError                   a request about a named position that is refused; nothing has changed
     │  └─ CursorBehind(name, seq, current) · CursorConflict(name, expected, actual)
     └─ ClientError                   what the synchronous client reports to its caller
@@ -97,6 +99,14 @@ class KeyUnavailable(StorageError):
     def __init__(self, key_id: str, reason: str) -> None:
         super().__init__(f"key {key_id!r}: {reason}")
         self.key_id = key_id
+
+
+class ColdError(TidelogError):
+    """The object store with the cold history cannot be read or written, or what is in it is not what it should be."""
+
+
+class ColdMissing(ColdError):
+    """There is no such object."""
 
 
 class CursorError(TidelogError):

@@ -127,6 +127,14 @@ PACKED_BLOCKS_CACHED = 4
 PACKED_ZSTD_LEVEL = 3
 # Bytes of a key's id: a word and a date.
 KEY_ID_SIZE = 64
+# Rows of a row group in the cold tier: what a reader that wants one message decodes at least.
+COLD_ROW_GROUP_MESSAGES = 65_536
+# Versions of a manifest that are kept: for people who look, and for readers that are at an older one just now.
+COLD_MANIFESTS_KEPT = 16
+# How long, and how often, one call to an object store is tried: a store that is busy says so for some seconds.
+COLD_RETRY_S = 20.0
+COLD_RETRIES = 8
+
 # The open end of a log is kept in chunks that grow by four, so that a quiet log costs 4 KiB and a busy one few
 # allocations; the last size is a good write.
 TAIL_CHUNK_FIRST = 4 * KIB
