@@ -162,12 +162,11 @@ class StreamService:
         """Close all streams, and answer nobody any more."""
         self.log.info("Initiating JetStream Shutdown...")
         self.engine.close()
-        self.worker.deliver()
+        while self.worker.under_way:
+            self.worker.deliver(None)
         self.ready = False
         for account in self.desk.accounts.values():
             account.close()
-            if account.streams is not None:
-                account.streams.close()
         self.worker.stop()
         self.log.info("JetStream Shutdown")
 

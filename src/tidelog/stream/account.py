@@ -17,6 +17,7 @@ from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG
 from tidelog.stream.consumer_config import ConsumerConfig
 from tidelog.stream.consumer_set import ConsumerSet
+from tidelog.stream.cursor_keeper import CursorKeeper
 from tidelog.stream.direct import Direct
 from tidelog.stream.gate import Gate
 from tidelog.stream.post import Post
@@ -46,6 +47,7 @@ class AccountStreams:
         self.gate = Gate(interest)
         self.streams: dict[str, Stream] = {}
         self.directs: dict[str, Direct] = {}
+        self.cursors: dict[str, CursorKeeper] = {}  # of streams that were asked for them
         self.followers: dict[str, Stream] = {}  # that take over what others have
         self.paths: dict[str, str] = {}  # of those that are in files
 
@@ -59,6 +61,8 @@ class AccountStreams:
         """Stop all streams, which are found again in their files."""
         for direct in self.directs.values():
             direct.listen(False)
+        for keeper in self.cursors.values():
+            keeper.stop()
         for stream in self.streams.values():
             stream.stop()
         for budget in (self.memory, self.file):
@@ -74,6 +78,15 @@ class AccountStreams:
         if stream is None:
             raise failure.STREAM_NOT_FOUND()
         return stream
+
+    def cursors_of(self, name: str) -> CursorKeeper:
+        """Named positions of a stream; those of a stream in memory are in memory."""
+        stream = self.find(name)
+        keeper = self.cursors.get(name)
+        if keeper is None:
+            keeper = CursorKeeper(self.engine, stream.log.disk, self.paths.get(name, ""))
+            self.cursors[name] = keeper
+        return keeper
 
     def names(self, subject: str = "") -> list[str]:
         """Of all streams, or of those that take messages on `subject`, which may have wildcards; sorted."""
@@ -177,6 +190,9 @@ class AccountStreams:
                 raise failure.STREAM_DELETE(err=str(error)) from error
         del self.streams[name]
         self.directs.pop(name).listen(False)
+        keeper = self.cursors.pop(name, None)
+        if keeper is not None:
+            keeper.stop()
         self.followers.pop(name, None)
         for follower in self.followers.values():
             if follower.feeds is not None:

@@ -25,7 +25,7 @@ META = "meta.json"
 STREAMS = "streams"
 LOG = "log"
 CONSUMERS = "consumers"
-OURS = frozenset((META, f"{META}.new", LOG, CONSUMERS))
+OURS = frozenset((META, f"{META}.new", LOG, CONSUMERS, "cursors", "cursors.new"))
 VERSION = 1
 PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-$")
 

@@ -38,7 +38,6 @@ from tidelog.stream.batch import Staged
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG, Catalog, Meta, directory_name
 from tidelog.stream.consumer_store import ConsumerStore
-from tidelog.stream.direct import Delivery
 from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import StreamConfig
@@ -55,6 +54,13 @@ class Voice(Protocol):
     def info(self, text: str) -> None: ...
     def warn(self, text: str) -> None: ...
     def error(self, text: str) -> None: ...
+
+
+class Unfinished(Protocol):
+    """Work that is done a piece per tick."""
+
+    def step(self) -> bool:
+        """Whether that was all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ class Engine:
         self.consumer_store = ConsumerStore(self)
         self.accounts: dict[str, AccountStreams] = {}
         self.failures: dict[str, str] = {}  # directories of streams that were not opened, and why
-        self._unfinished: list[Delivery] = []
+        self._unfinished: list[Unfinished] = []
         self._due: list[tuple[int, int, Stream]] = []
         self._order = 0
         self._timer: Timer | None = None
@@ -167,17 +173,17 @@ class Engine:
         if self._unfinished:
             self._go_on()
 
-    def later(self, delivery: Delivery) -> None:
-        """Let an answer go on at the end of this tick, and of as many as it takes."""
-        self._unfinished.append(delivery)
+    def later(self, work: Unfinished) -> None:
+        """Go on with this at the end of this tick, and of as many as it takes."""
+        self._unfinished.append(work)
         if self.wake is not None:
             self.wake()
 
     def _go_on(self) -> None:
         unfinished, self._unfinished = self._unfinished, []
-        for delivery in unfinished:
-            if not delivery.step():
-                self.later(delivery)
+        for work in unfinished:
+            if not work.step():
+                self.later(work)
 
     def schedule(self, stream: Stream) -> None:
         """See to it that the log of a stream is looked at when something is due."""
@@ -276,8 +282,8 @@ class Engine:
         """Stop all streams, and leave their logs so that they are opened quickly."""
         self.commit()
         self.consumer_store.close()
-        for stream in self.streams():
-            stream.stop()
+        for account in self.accounts.values():
+            account.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

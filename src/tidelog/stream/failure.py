@@ -340,3 +340,10 @@ CONSUMER_ACK_FC_REQUIRES_NO_MAX_DELIVER = Failure(
 MESSAGE_SCHEDULES_TIME_ZONE_INVALID = Failure(400, 10223, "message schedules time zone is invalid")
 CONSUMER_STREAM_IDENTITY_MISMATCH = Failure(400, 10225, "consumer's stream identity does not match: {msg}")
 MESSAGE_SOURCE_HDR_NOT_ALLOWED = Failure(400, 10227, "message stream source header is not allowed")
+
+# Beyond the peer: cursors.
+CURSOR_REFUSED = Failure(400, 20001, "{err}")
+CURSOR_NOT_FOUND = Failure(404, 20002, "cursor not found")
+CURSOR_CONFLICT = Failure(409, 20003, "{err}")
+CURSOR_BEHIND = Failure(409, 20004, "{err}")
+CURSOR_NOT_STORED = Failure(503, 20005, "cursors cannot be stored: {err}")

@@ -21,7 +21,7 @@ from tidelog.base.errors import StorageError
 from tidelog.broker.account import Account
 from tidelog.broker.desk.audit import AUDIT, card_of
 from tidelog.broker.desk.request import Entry, Later, Parts, Request
-from tidelog.broker.desk.table import SYSTEM_ENTRIES, Table
+from tidelog.broker.desk.table import OWN_ENTRIES, SYSTEM_ENTRIES, Table
 from tidelog.broker.session import Session
 from tidelog.stream import failure
 from tidelog.stream.account import AccountStreams
@@ -35,6 +35,7 @@ from tidelog.subject.alias import Alias
 from tidelog.subject.route import Reception, Subscriber, Subscription
 
 PREFIX = "$JS.API."
+OWN_PREFIX = "$TIDELOG.API."
 ELSEWHERE = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET.")
 
 
@@ -53,6 +54,13 @@ def refuse_all(_request: Request) -> Parts:
 NOT_HERE = Entry(">", "system_response", refuse_all)
 
 
+def refuse_unknown(_request: Request) -> Parts:
+    raise failure.BAD_REQUEST()
+
+
+UNKNOWN = Entry(">", "system_response", refuse_unknown, prefix="io.tidelog.api.v1.")
+
+
 class Desk:
     """Of one server."""
 
@@ -62,6 +70,7 @@ class Desk:
         self.settings = settings
         self.table = Table()
         self.system_table = Table(SYSTEM_ENTRIES)
+        self.own_table = Table(OWN_ENTRIES)
         self.accounts: dict[str, AccountDesk] = {}
 
     def open(self, account: Account, limits: AccountLimits | None, *, is_system: bool = False) -> AccountDesk:
@@ -108,6 +117,8 @@ class AccountDesk:
         reception = Reception(self.receive, ELSEWHERE)
         self.subscriptions: list[Subscription] = []
         self.listen(f"{PREFIX}>".encode(), reception)
+        if streams is not None:
+            self.listen(f"{OWN_PREFIX}>".encode(), Reception(self.receive_own))
         if domain and streams is not None:
             self.listen_in_domain(f"$JS.{domain}.API.")
 
@@ -138,6 +149,14 @@ class AccountDesk:
         entry = self.table.find(text.split(".")[2:]) or self.other
         if entry is not None:
             self.carry_out(Request(self, entry, text, reply, header, body, session))
+
+    def receive_own(
+        self, subject: bytes, reply: bytes | None, header: bytes, body: bytes, session: Session | None
+    ) -> None:
+        """A request beyond the peer's."""
+        text = subject.decode("utf-8", "replace")
+        entry = self.desk.own_table.find(text.split(".")[2:]) or UNKNOWN
+        self.carry_out(Request(self, entry, text, reply, header, body, session))
 
     def carry_out(self, request: Request) -> None:
         try:

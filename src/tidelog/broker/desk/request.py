@@ -3,8 +3,8 @@
 A handler takes a `Request` and returns the parts of its answer, structs that are put into one JSON object behind its
 type; or it raises `ApiFailure`; or it returns `LATER` and calls `request.answer` or `request.refuse` when it knows.
 
-An `Entry` says which requests a handler takes: `pattern` is what stands behind `$JS.API.`, `kind` the type of the
-answer, and `zero` the parts that stand in a refusal, too.
+An `Entry` says which requests a handler takes: `pattern` is what stands behind `$JS.API.` (or `$TIDELOG.API.`), `kind`
+the type of the answer, and `zero` the parts that stand in a refusal, too.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Entry:
     handler: Handler
     zero: tuple[msgspec.Struct, ...] = ()
     noted: bool = True  # is counted and told of, when it succeeds
+    prefix: str = TYPE_PREFIX  # of `kind`
 
 
 class Head(msgspec.Struct, omit_defaults=True):
@@ -132,8 +133,8 @@ class Request:
 
     def answer(self, parts: Parts) -> None:
         parts = parts if isinstance(parts, tuple) else (parts,)
-        self.account.send(self, joined(Head(TYPE_PREFIX + self.entry.kind), *parts), failed=False)
+        self.account.send(self, joined(Head(self.entry.prefix + self.entry.kind), *parts), failed=False)
 
     def refuse(self, refused: ApiFailure) -> None:
-        head = Head(TYPE_PREFIX + self.entry.kind, refused.error)
+        head = Head(self.entry.prefix + self.entry.kind, refused.error)
         self.account.send(self, joined(head, *self.entry.zero), failed=True)
