@@ -291,3 +291,19 @@ SOURCES_UNSAID = 50_000
 CONSUMER_STATE_DELAY_NS = 100_000_000
 CONSUMER_STATES_AT_ONCE = 256
 CONSUMER_STATE_RETRY_NS = 2_000_000_000
+
+# Snapshots of streams: the peer's sizes of a piece and of what may be on its way, and their bounds.
+SNAPSHOT_CHUNK_SIZE = 128 * KIB
+SNAPSHOT_CHUNK_MOST = 1 * MIB
+SNAPSHOT_WINDOW_SIZE = 8 * MIB
+SNAPSHOT_WINDOW_MOST = 32 * MIB
+SNAPSHOT_LEAST = 1 * KIB
+# Who takes no piece, or sends none, for so long has gone away.
+SNAPSHOT_IDLE_NS = 5_000_000_000
+RESTORE_IDLE_NS = 5_000_000_000
+# Who asks for one may begin to listen so long after that.
+SNAPSHOT_WAIT_NS = 2_000_000_000
+# The largest frame that readers of snappy streams take.
+ARCHIVE_FRAME_SIZE = 64 * KIB
+# Files that go away while they are opened for an archive: it is begun again so often.
+ARCHIVE_TRIES = 5

@@ -13,6 +13,7 @@ from tidelog.disk.memory import MemoryDisk
 from tidelog.log.log import Log
 from tidelog.stream import failure
 from tidelog.stream.advisory import CREATE, DELETE, MODIFY, Events
+from tidelog.stream.archive import Description
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG
 from tidelog.stream.consumer_config import ConsumerConfig
@@ -131,6 +132,37 @@ class AccountStreams:
         stream = self.adopt(config, log, created_ns, path)
         self.events.stream_action(config.name, CREATE)
         return stream
+
+    # ---- bringing one back ----
+
+    def begin_restore(self, config: StreamConfig) -> tuple[Disk, str]:
+        """Where the files of a stream that comes back are put; it does not exist before `restore`."""
+        if config.storage == MEMORY:
+            return MemoryDisk(), "restored"
+        try:
+            return self.engine.disk, self.engine.catalog.begin(self.name, config.name)
+        except StorageError as error:
+            raise failure.STREAM_RESTORE(err=str(error)) from error
+
+    def restore(self, config: StreamConfig, about: Description, disk: Disk, path: str) -> Stream:
+        """Its files are there: it exists from now on."""
+        if config.name in self.streams:
+            raise failure.STREAM_NAME_EXIST_RESTORE_FAILED()
+        self.check_overlap(config)
+        log, findings = self.engine.open_stream_log(f"{path}/{LOG}", config, disk)
+        for note in findings.notes:
+            self.engine.log.warn(note)
+        if disk is self.engine.disk:
+            document = msgspec.json.encode(config)
+            self.engine.catalog.write(path, self.name, config.name, about.created_ns, document)
+        stream = self.adopt(config, log, about.created_ns, path if disk is self.engine.disk else "")
+        self.events.stream_action(config.name, CREATE)
+        return stream
+
+    def forget_restore(self, path: str) -> None:
+        """It does not come after all."""
+        catalog = self.engine.catalog
+        self.engine.worker.submit(lambda: catalog.sweep(path), self._swept)
 
     def adopt(self, config: StreamConfig, log: Log, created_ns: int, path: str) -> Stream:
         """Take in a stream that is on the disk (`path`), or in memory."""

@@ -68,6 +68,23 @@ def stream_to_create(name: str, request: StreamConfigRequest, around: Surroundin
     return config
 
 
+def stream_to_restore(name: str, request: StreamConfigRequest, around: Surroundings) -> StreamConfig:
+    """What a stream that comes back is to be."""
+    asked = request.config()
+    asked.name = asked.name or name
+    if name != asked.name:
+        raise failure.STREAM_MISMATCH()
+    if _SEPARATORS.search(name):
+        raise failure.STREAM_NAME_CONTAINS_PATH_SEPARATORS()
+    config = check_stream(asked, around)
+    check_stream_count(around, name)
+    check_limits(config, around)
+    if around.config_of(name) is not None:
+        raise failure.STREAM_NAME_EXIST_RESTORE_FAILED()
+    check_overlap(config, around)
+    return config
+
+
 def stream_to_update(
     name: str,
     request: StreamConfigRequest,

@@ -6,8 +6,8 @@ client is told. As at the peer, names match whatever their case, null leaves a f
 earlier one, an empty document leaves everything as it is, and several documents in a row are filled in in turn.
 
 A struct describes itself by the annotations of its fields: `str`, `bool`, `list[str]`, `dict[str, str]`, other
-structs, and the names below. The types that a refusal names are Go's; a struct is called `PEER_NAME` there, or as the
-class is. With `strict` off unknown fields are passed over.
+structs, `object` for anything at all, and the names below. The types that a refusal names are Go's; a struct is called
+`PEER_NAME` there, or as the class is. With `strict` off unknown fields are passed over.
 """
 
 import json
@@ -228,6 +228,8 @@ def _reader(annotation: Any) -> _Reader:
         return _read_bool
     if annotation == dict[str, str]:
         return _read_words
+    if annotation is object:
+        return lambda _current, value, _path: value
     if typing.get_origin(annotation) is list:
         return _list_reader(typing.get_args(annotation)[0], metadata)
     assert issubclass(annotation, msgspec.Struct), annotation

@@ -2,10 +2,17 @@
 
 from collections.abc import Iterable
 
-from tidelog.broker.desk import account, cluster, consumer, cursor, message, stream
+from tidelog.broker.desk import account, backup, cluster, consumer, cursor, message, stream
 from tidelog.broker.desk.request import Entry
 
-ENTRIES = (*account.ENTRIES, *stream.ENTRIES, *message.ENTRIES, *consumer.ENTRIES, *cluster.ENTRIES)
+ENTRIES = (
+    *account.ENTRIES,
+    *stream.ENTRIES,
+    *backup.ENTRIES,
+    *message.ENTRIES,
+    *consumer.ENTRIES,
+    *cluster.ENTRIES,
+)
 # Beyond the peer, behind `$TIDELOG.API.`.
 OWN_ENTRIES = cursor.ENTRIES
 SYSTEM_ENTRIES = (*account.ENTRIES, *cluster.SYSTEM_ENTRIES)
