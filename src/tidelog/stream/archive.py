@@ -27,7 +27,7 @@ from tidelog.base.errors import DiskFailed, StorageError
 from tidelog.base.limits import ARCHIVE_FRAME_SIZE, ARCHIVE_TRIES
 from tidelog.disk.disk import Disk, File
 from tidelog.log.record import checksum
-from tidelog.stream.catalog import CONSUMERS, LOG
+from tidelog.stream.catalog import CONSUMERS, LOG, META
 
 if TYPE_CHECKING:
     from tidelog.stream.stream import Stream
@@ -37,7 +37,7 @@ VERSION = 1
 # A member is one of these and nothing else.
 NAME = re.compile(
     rf"{re.escape(DESCRIPTION)}|{LOG}/(\d{{20}}\.(seg|idx)|cursors)"
-    rf"|{CONSUMERS}/[A-Za-z0-9_$%-][A-Za-z0-9_$%.-]*(/[A-Za-z0-9_$%-][A-Za-z0-9_$%.-]*)?"
+    rf"|{CONSUMERS}/[A-Za-z0-9_$%-][A-Za-z0-9_$%.-]*/({META}|state\.[01])"
 )
 BLOCK = 512
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
@@ -88,23 +88,23 @@ def members(stream: Stream, *, consumers: bool) -> list[Member]:
             if attempt == ARCHIVE_TRIES - 1:
                 raise
             found = found[:1]
-    path = stream.account.paths.get(stream.name)
-    if consumers and path and stream.account.engine.disk.exists(f"{path}/{CONSUMERS}"):
-        disk = stream.account.engine.disk
-        for name in disk.list(f"{path}/{CONSUMERS}"):
-            found += opened(disk, f"{path}/{CONSUMERS}/{name}", f"{CONSUMERS}/{name}")
+    if consumers and stream.keeper is not None:
+        for name, path in stream.keeper.paths.items():
+            consumer = stream.consumers[name]
+            target, state = stream.keeper.store.document(path, consumer)
+            # That is not where it is kept.
+            stream.keeper.changed(consumer)
+            directory = f"{CONSUMERS}/{path.rpartition('/')[2]}"
+            found.append(Member(f"{directory}/{META}", stream.log.disk.open(f"{path}/{META}")))
+            found.append(Member(f"{directory}/{target.rpartition('/')[2]}", None, state))
     return found
 
 
 def opened(disk: Disk, path: str, name: str) -> list[Member]:
-    """The files of a directory that belong into an archive; or the one that is no directory."""
-    try:
-        names = disk.list(path)
-    except DiskFailed:
-        return [Member(name, disk.open(path))] if NAME.fullmatch(name) else []
+    """The files of a directory that belong into an archive."""
     return [
         Member(f"{name}/{one}", disk.open(f"{path}/{one}"))
-        for one in names
+        for one in disk.list(path)
         if NAME.fullmatch(f"{name}/{one}")
     ]
 

@@ -104,6 +104,24 @@ def test_a_snapshot_goes_out_as_it_is_taken_and_comes_back(harbor: Harbor) -> No
     assert harbor.ask("STREAM.INFO.S")["state"]["last_seq"] == 40
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+def test_consumers_come_along_if_they_are_wanted(harbor: Harbor, wanted: bool) -> None:
+    config = {"durable_name": "C", "ack_policy": "explicit"}
+    harbor.ask("CONSUMER.DURABLE.CREATE.S.C", {"stream_name": "S", "config": config})
+    delivered = harbor.send("$JS.API.CONSUMER.MSG.NEXT.S.C", b"3")
+    assert len(delivered) == 3
+    backup = Backup(harbor, no_consumers=not wanted)
+    backup.listen()
+    data = backup.whole()
+    harbor.ask("STREAM.DELETE.S")
+    restore(harbor, data, backup.response["config"])
+    found = harbor.ask("CONSUMER.INFO.S.C")
+    if wanted:
+        assert (found["delivered"]["stream_seq"], found["num_ack_pending"]) == (3, 3)
+    else:
+        assert found["error"]["err_code"] == 10014
+
+
 def test_a_snapshot_waits_for_somebody_who_listens(harbor: Harbor) -> None:
     backup = Backup(harbor)
     wait(harbor, 1)
