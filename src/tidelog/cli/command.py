@@ -35,6 +35,7 @@ COMMANDS = {
     "demo": ("tidelog.cli.demo:demo", "Show a server at work."),
     "fsck": ("tidelog.cli.fsck:fsck", "Check a log that is stored, and repair it."),
     "inspect": ("tidelog.cli.inspect:inspect", "Show what is in a file of a log."),
+    "pipeline": ("tidelog.cli.pipeline:pipeline", "Run jobs on Spark: archive, replay, report."),
     "bench": ("tidelog.cli.bench:bench", "Put load on servers, and compare them."),
 }
 ALIASES = {"publish": "pub", "subscribe": "sub", "request": "req", "ctx": "context"}

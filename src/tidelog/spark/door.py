@@ -100,12 +100,12 @@ class DirectDoor:
 
     def _ask(self, piece: Piece, next_seq: int, count: int, subject: str) -> "Answer":
         bulk = self._link.bulk()
-        bulk.columns.end_seq = piece.end_seq
         bulk.read(
             piece.stream,
             next_seq,
             max_count=min(count, ANSWER_COUNT),
             max_size=ANSWER_SIZE,
+            end_seq=piece.end_seq,
             subject=subject,
             timeout_s=ANSWER_S,
         )

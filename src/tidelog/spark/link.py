@@ -52,7 +52,7 @@ class Link:
 
     def __init__(self, options: ConnectOptions, patience_s: float, *, with_headers: bool = False) -> None:
         self._options = options
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self._with_headers = with_headers
         self._connection: Connection | None = None
         self._bulk: BulkGet | None = None
@@ -77,9 +77,9 @@ class Link:
                 return question()
             except (Disconnected, Timeout) as error:
                 failure: ClientError = error
-                limit_s = self._patience_s
+                limit_s = self.patience_s
             except NoResponders as error:
-                failure, limit_s = error, min(NOT_READY_S, self._patience_s)
+                failure, limit_s = error, min(NOT_READY_S, self.patience_s)
             except ApiError:
                 self.close()
                 raise

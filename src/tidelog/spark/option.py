@@ -269,6 +269,11 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     )
 
 
+def connect_options(options: Mapping[str, str]) -> ConnectOptions:
+    """For what only connects."""
+    return _connect_options(_Given(options, CONNECT_NAMES))
+
+
 def include_headers(options: Mapping[str, str]) -> bool:
     return _Given(options, READ_NAMES).flag("includeHeaders", default=False)
 

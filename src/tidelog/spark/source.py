@@ -9,13 +9,16 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
 )
 from pyspark.sql.types import StructType
 
 from tidelog.spark.batch import BatchReader
 from tidelog.spark.micro_batch import MicroBatchReader
-from tidelog.spark.option import OptionError, include_headers, kafka_rows, read_options
+from tidelog.spark.option import OptionError, include_headers, kafka_rows, read_options, write_options
 from tidelog.spark.row import RowFormat
+from tidelog.spark.sink import BatchWriter, StreamWriter
 
 
 class TidelogDataSource(DataSource):
@@ -36,6 +39,16 @@ class TidelogDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         self._check(schema)
         return MicroBatchReader(read_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if overwrite:
+            raise OptionError("mode", "a stream can only be appended to: use mode('append')")
+        return BatchWriter(schema, write_options(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        if overwrite:
+            raise OptionError("outputMode", "a stream can only be appended to: use append or update")
+        return StreamWriter(schema, write_options(self.options))
 
     def _check(self, schema: StructType) -> None:
         ours = self.schema()

@@ -21,6 +21,8 @@ from tidelog.client.jetstream.columns import Columns
 from tidelog.client.jetstream.direct import END_OF_BATCH, NOT_FOUND
 from tidelog.client.message import NO_RESPONDERS
 
+NO_END = (1 << 63) - 1
+
 
 class BulkGet:
     """On a connection whose parser is a `Columns`. One request at a time."""
@@ -39,11 +41,14 @@ class BulkGet:
         *,
         max_count: int,
         max_size: int = 0,
+        end_seq: int = NO_END,
         subject: str = "",
         start_time: datetime | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         """Messages from `start_seq` (or `start_time`) on that match `subject`, up to a count and a size.
+
+        Those at or behind `end_seq` are counted and not collected.
 
         `timeout_s` is for each piece of the answer. That there are no messages is no error. Raises NoResponders when
         the stream does not allow Direct Get, ApiError, and what the connection raises.
@@ -60,6 +65,7 @@ class BulkGet:
             request["next_by_subj"] = subject or ">"
         columns = self.columns
         columns.expect()
+        columns.end_seq = end_seq
         self._connection.publish(
             f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(request), reply=self._inbox
         )
@@ -76,9 +82,5 @@ class BulkGet:
     ) -> int:
         """How many messages from `start_seq` on match. Nothing is collected."""
         columns = self.columns
-        end_seq, columns.end_seq = columns.end_seq, 0
-        try:
-            self.read(stream, start_seq, max_count=1, subject=subject, timeout_s=timeout_s)
-        finally:
-            columns.end_seq = end_seq
+        self.read(stream, start_seq, max_count=1, end_seq=0, subject=subject, timeout_s=timeout_s)
         return 0 if columns.first_seq == 0 else columns.num_pending + 1
