@@ -28,6 +28,7 @@ COMMANDS = {
     "sub": ("tidelog.cli.sub:sub", "Subscribe and show messages."),
     "req": ("tidelog.cli.req:req", "Send requests and show the replies."),
     "reply": ("tidelog.cli.reply:reply", "Answer requests."),
+    "stream": ("tidelog.cli.stream:stream", "Manage streams, and see what is in them."),
     "rtt": ("tidelog.cli.rtt:rtt", "Measure round trips to servers."),
     "top": ("tidelog.cli.top:top", "Watch a server: rates and connections."),
     "context": ("tidelog.cli.context:context", "Manage named ways to reach servers."),
@@ -38,7 +39,7 @@ COMMANDS = {
     "pipeline": ("tidelog.cli.pipeline:pipeline", "Run jobs on Spark: archive, replay, report."),
     "bench": ("tidelog.cli.bench:bench", "Put load on servers, and compare them."),
 }
-ALIASES = {"publish": "pub", "subscribe": "sub", "request": "req", "ctx": "context"}
+ALIASES = {"publish": "pub", "subscribe": "sub", "request": "req", "ctx": "context", "str": "stream"}
 
 
 class Tree(click.Group):

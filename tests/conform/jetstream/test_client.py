@@ -21,7 +21,7 @@ COUNT = 1_000
 Start = Callable[..., ServerProcess]
 
 
-@pytest.fixture(params=["theirs"])
+@pytest.fixture(params=["theirs", "ours"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> ServerProcess:
     """One for each test: streams of one name that come and go quickly are the peer's weakness, and not our subject."""
     start: Start = request.getfixturevalue("start_peer" if request.param == "theirs" else "start_ours")

@@ -59,11 +59,17 @@ class StreamReader:
         return Page(list(self._one_by_one(request, count)))
 
     def forward(
-        self, *, seq: int = 1, start_time: str = "", count: int | None = None, stop_seq: int | None = None
+        self,
+        *,
+        seq: int = 1,
+        start_time: str = "",
+        count: int | None = None,
+        stop_seq: int | None = None,
+        page_count: int = PAGE_COUNT,
     ) -> Iterator[StoredMessage]:
         """All that is there from a point on, oldest first; what comes meanwhile is read, too."""
         while count is None or count > 0:
-            wanted = PAGE_COUNT if count is None else min(count, PAGE_COUNT)
+            wanted = page_count if count is None else min(count, page_count)
             page = self.page(seq=seq, start_time=start_time, count=wanted)
             for message in page.messages:
                 if stop_seq is not None and message.seq > stop_seq:
@@ -101,12 +107,13 @@ class StreamReader:
         end_time: str = "",
         count: int | None = None,
         stop_seq: int = 1,
+        page_count: int = PAGE_COUNT,
     ) -> Iterator[StoredMessage]:
         """Newest first: from the end, from the greatest sequence up to `seq`, or from what came up to `end_time`."""
         if self._js.reverses is None and self._direct is not False:
             self._probe()
         if self._js.reverses and self._direct is not False:
-            yield from self._reversed(seq, end_time, count, stop_seq)
+            yield from self._reversed(seq, end_time, count, stop_seq, page_count)
         else:
             yield from self._by_windows(seq, end_time, count, stop_seq)
 
@@ -124,7 +131,7 @@ class StreamReader:
             self._js.reverses = False
 
     def _reversed(
-        self, seq: int | None, end_time: str, count: int | None, stop_seq: int
+        self, seq: int | None, end_time: str, count: int | None, stop_seq: int, page_count: int
     ) -> Iterator[StoredMessage]:
         request: Document = {"reverse": True, "stop_seq": max(1, stop_seq)}
         if end_time:
@@ -134,7 +141,7 @@ class StreamReader:
         elif not end_time:
             request["last_by_subj"] = self._subject or ">"
         while count is None or count > 0:
-            wanted = PAGE_COUNT if count is None else min(count, PAGE_COUNT)
+            wanted = page_count if count is None else min(count, page_count)
             if self._subject and "last_by_subj" not in request:
                 request["prev_by_subj"] = self._subject
             page = get_batch(self._js, self._stream, {**request, "batch": wanted})
