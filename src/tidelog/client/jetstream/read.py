@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidelog.base.errors import ApiError, NoResponders
-from tidelog.base.instant import instant_ns, read_instant
+from tidelog.base.instant import instant_ns, read_instant, timestamp
 from tidelog.client.jetstream.answer import Document
 from tidelog.client.jetstream.desk import JetStream
 from tidelog.client.jetstream.direct import NOT_FOUND, Page, get_batch, get_one, get_slowly
@@ -171,13 +171,10 @@ class StreamReader:
             size = size * WINDOW_GROWTH if len(found) < WINDOW_COUNT // 2 else WINDOW_COUNT
 
     def _last_up_to(self, end_time: str) -> int:
-        """The last sequence that was stored up to a time."""
-        whole = StreamReader(self._js, self._stream)
-        later = whole.page(start_time=end_time, count=1).messages
-        if not later:
-            return self._js.stream_info(self._stream).state.last_seq
-        at_that_time = instant_ns(read_instant(later[0].time)) == instant_ns(read_instant(end_time))
-        return later[0].seq if at_that_time else later[0].seq - 1
+        """The last sequence that was stored up to a time; many may have been at that very time."""
+        behind = timestamp(instant_ns(read_instant(end_time)) + 1)
+        later = StreamReader(self._js, self._stream).page(start_time=behind, count=1).messages
+        return later[0].seq - 1 if later else self._js.stream_info(self._stream).state.last_seq
 
 
 def find_message(js: JetStream, stream: str, *, seq: int = 0, last_for: str = "") -> StoredMessage:
