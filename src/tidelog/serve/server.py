@@ -81,6 +81,7 @@ class Server:
         self.deserted = asyncio.Event()  # in lame duck mode: the last client has gone
         self.timer: asyncio.TimerHandle | None = None
         self.streams: StreamService | None = None
+        self.committing = False
         self.pool: ThreadPoolExecutor | None = None
         self.stopping = False
 
@@ -274,12 +275,20 @@ class Server:
     # ---- the tick ----
 
     def wake(self) -> None:
-        self.loop.call_soon(self.end_tick)
+        """Something waits for the end of the tick. While that commits, what comes of it goes out with it."""
+        if not self.committing:
+            self.loop.call_soon(self.end_tick)
 
     def end_tick(self) -> None:
         """What came is committed, and then what goes out is written."""
         if self.streams is not None:
-            self.streams.commit()
+            self.committing = True
+            try:
+                unfinished = self.streams.commit()
+            finally:
+                self.committing = False
+            if unfinished:
+                self.loop.call_soon(self.end_tick)
         self.flush_all()
 
     def flush_all(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -144,9 +143,12 @@ class StreamService:
 
     # ---- the tick ----
 
-    def commit(self) -> None:
-        if self.ready:
-            self.engine.commit()
+    def commit(self) -> bool:
+        """Whether there is more to do in the next tick."""
+        if not self.ready:
+            return False
+        self.engine.commit()
+        return self.engine.unfinished
 
     def work_done(self) -> None:
         """In a thread of the worker: answers wait."""
@@ -172,7 +174,11 @@ class StreamService:
 
 
 def store_path(settings: JetStreamSettings) -> str:
-    return os.path.join(settings.store_dir or os.path.join(tempfile.gettempdir(), "nats"), DIRECTORY)
+    if settings.store_dir:
+        return os.path.join(settings.store_dir, DIRECTORY)
+    import tempfile  # takes its time
+
+    return os.path.join(tempfile.gettempdir(), "nats", DIRECTORY)
 
 
 def make_directory(path: str) -> None:

@@ -173,6 +173,11 @@ class Engine:
         if self._unfinished:
             self._go_on()
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether something waits for the end of another tick."""
+        return bool(self._unfinished) or self.tick.is_waiting()
+
     def later(self, work: Unfinished) -> None:
         """Go on with this at the end of this tick, and of as many as it takes."""
         self._unfinished.append(work)

@@ -33,3 +33,6 @@ cdef class Tick:
         self.stamp_ns = 0
         self.publisher = None
         return taken
+
+    def is_waiting(self) -> bool:
+        return len(self.waiting) > 0
