@@ -127,6 +127,12 @@ PACKED_BLOCKS_CACHED = 4
 PACKED_ZSTD_LEVEL = 3
 # Bytes of a key's id: a word and a date.
 KEY_ID_SIZE = 64
+# A block of a bulk read: about as large as any client takes a message to be, and enough rows that what describes them
+# does not matter. One answer stays far below what may wait for a client.
+READ_BLOCK_SIZE = 960 * KIB
+READ_BLOCK_COUNT = 65_536
+READ_ANSWER_SIZE = 32 * MIB
+
 # Rows of a row group in the cold tier: what a reader that wants one message decodes at least.
 COLD_ROW_GROUP_MESSAGES = 65_536
 # Versions of a manifest that are kept: for people who look, and for readers that are at an older one just now.

@@ -109,6 +109,10 @@ cdef class Batch:
     def sequences(self) -> list:
         return [self.heads[i].seq for i in range(self.count)]
 
+    def bounds(self) -> tuple:
+        """The sequences of the first and the last message; of an empty batch there are none."""
+        return self.heads[0].seq, self.heads[self.count - 1].seq
+
     def __len__(self) -> int:
         return self.count
 

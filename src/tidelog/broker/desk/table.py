@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tidelog.broker.desk import account, backup, cluster, consumer, cursor, message, stream
+from tidelog.broker.desk import account, backup, block, cluster, consumer, cursor, message, stream
 from tidelog.broker.desk.request import Entry
 
 ENTRIES = (
@@ -14,7 +14,7 @@ ENTRIES = (
     *cluster.ENTRIES,
 )
 # Beyond the peer, behind `$TIDELOG.API.`.
-OWN_ENTRIES = cursor.ENTRIES
+OWN_ENTRIES = (*cursor.ENTRIES, *block.ENTRIES)
 SYSTEM_ENTRIES = (*account.ENTRIES, *cluster.SYSTEM_ENTRIES)
 
 

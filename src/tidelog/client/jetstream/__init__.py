@@ -7,6 +7,7 @@ for message in StreamReader(js, "ORDERS").backward(count=10):
 """
 
 from tidelog.client.jetstream.answer import ConsumerInfo, PubAck, StreamInfo
+from tidelog.client.jetstream.block import Block, BlockReader
 from tidelog.client.jetstream.desk import JetStream
 from tidelog.client.jetstream.ordered import OrderedReader
 from tidelog.client.jetstream.publish import Outgoing, Publisher
@@ -15,6 +16,8 @@ from tidelog.client.jetstream.read import StreamReader
 from tidelog.client.jetstream.stored import StoredMessage
 
 __all__ = [
+    "Block",
+    "BlockReader",
     "ConsumerInfo",
     "Delivered",
     "JetStream",
