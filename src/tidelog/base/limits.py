@@ -74,6 +74,12 @@ ROUTE_FAMILY_AFTER = 64
 # Prefixes that are remembered; beyond, all of them are forgotten, which costs a few routes each.
 ROUTE_FAMILIES = 16_384
 
+# A message goes from account to account so often at most; imports that form a circle are refused, services that ask
+# each other are not.
+BRIDGES_DEEP = 16
+# Replies to requests of other accounts that are waited for in one account, a few hundred bytes each.
+BRIDGED_REPLIES = 65_536
+
 # A buffer for the server's own messages is kept up to this size; what is larger gets one for itself.
 POST_BUFFER_KEPT = 1 * MIB
 

@@ -22,6 +22,7 @@ from tidelog.base.timer import Timers
 from tidelog.broker.account import Account, Traffic
 from tidelog.broker.admission import Admission
 from tidelog.broker.journey import Journey, Report, begin
+from tidelog.broker.link import Links
 from tidelog.broker.recipient import FlushQueue, Recipient
 from tidelog.broker.session import Session
 from tidelog.broker.settings import GLOBAL_ACCOUNT, AccountSettings, Authorization, BrokerSettings
@@ -102,6 +103,7 @@ class Broker:
         self.lame_duck = False
         self.account_table: dict[str, Account] = {}
         self.unwanted: set[str] = set()
+        self.links = Links(self.chance)
         # Told of every account that comes after this is set.
         self.on_account: Callable[[Account], object] = lambda _: None
         self.apply(settings, websocket_authorization)
@@ -125,6 +127,7 @@ class Broker:
             elif account.settings != account_settings:
                 account.apply(account_settings, now_ns)
         self.unwanted = {name for name in self.account_table if name not in wanted}
+        self.links.lay({name: self.account_table[name] for name in wanted})
         if self.closed.maxlen != settings.limits.max_closed_clients:
             self.closed = deque(self.closed, maxlen=settings.limits.max_closed_clients)
 

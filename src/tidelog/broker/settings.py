@@ -72,6 +72,26 @@ class StreamLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Export:
+    """What others may import. `accounts` None: everybody may."""
+
+    subject: str
+    service: bool = False
+    accounts: tuple[str, ...] | None = None
+    many_answers: bool = False  # of a service: `response_type` stream or chunked
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What another account exports, and as which subject it is known here."""
+
+    subject: str
+    account: str
+    service: bool = False
+    local: str = ""  # empty: the same
+
+
+@dataclass(frozen=True, slots=True)
 class AccountSettings:
     name: str
     default_permissions: Permissions | None = None
@@ -82,6 +102,8 @@ class AccountSettings:
     max_payload: int = -1
     # None: the account may have no streams, unless it is the only one.
     streams: StreamLimits | None = None
+    exports: tuple[Export, ...] = ()
+    imports: tuple[Import, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,13 +161,15 @@ def say_skipped(log: Log) -> None:
 
 
 def make_directory(disk: Disk, directory: str) -> None:
-    """With all above it, for certain: what is in it later is no better off than its name."""
-    if disk.exists(directory):
-        return
-    disk.make_directory(directory)
-    while directory:
+    """With what is missing above it, for certain: what is in it later is no better off than its name."""
+    missing = []
+    while directory and not disk.exists(directory):
+        missing.append(directory)
         directory = directory.rpartition("/")[0]
-        disk.sync_directory(directory)
+    if missing:
+        disk.make_directory(missing[0])
+    for path in missing:
+        disk.sync_directory(path.rpartition("/")[0])
 
 
 def drop_unused(disk: Disk, directory: str, bases: list[int], closed: bool) -> None:

@@ -1,8 +1,7 @@
 """Accounts: the `accounts` block, what stands in each, and subject mappings.
 
 Users of all accounts stand in one list, each with the name of its account and with its permissions resolved.
-What only grants more and is not built yet (imports and exports, message traces) is checked for shape and
-warned about.
+What only grants more and is not built yet (message traces) is checked for shape and warned about.
 """
 
 from dataclasses import replace
@@ -24,7 +23,7 @@ from tidelog.serve.field import (
     table_of,
     text,
 )
-from tidelog.serve.option_link import check_links, link_reader
+from tidelog.serve.option_link import check_links, check_rights, link_reader
 from tidelog.serve.option_user import permissions_reader, users_reader, valid_subject, with_defaults
 from tidelog.subject.pattern import is_valid_literal
 
@@ -64,6 +63,8 @@ def read_accounts(
             findings.add(error)
     if not findings.errors:
         check_links(node.value, {account.name for account in accounts}, findings)
+    if not findings.errors:
+        check_rights(node, accounts, findings)
     return tuple(accounts), tuple(users)
 
 
@@ -101,8 +102,8 @@ def read_account(name: str, tree: Tree, findings: Findings) -> tuple[AccountSett
         "default_permissions": ("default_permissions", permissions_reader(findings)),
         **aliases("mappings maps", "mappings", mappings_reader(findings)),
         "limits": ("limits", limits),
-        "imports": (UNKEPT, link_reader("imports", name, findings)),
-        "exports": (UNKEPT, link_reader("exports", name, findings)),
+        "imports": ("imports", link_reader("imports", findings)),
+        "exports": ("exports", link_reader("exports", findings)),
         "jetstream": ("streams", lambda node: read_stream_limits(node, findings)),
         **aliases("msg_trace trace_dest", UNKEPT, trace),
     }

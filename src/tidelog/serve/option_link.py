@@ -1,9 +1,14 @@
-"""Imports and exports between accounts: checked for shape and for the names in them, and warned about.
+"""Imports and exports between accounts: their shape, the names in them, and whether who imports something may.
 
-Accounts are isolated subject spaces until these are built, so to overlook them only grants less.
+Latencies, thresholds, traces and tokens in subjects are checked for shape and not built: to overlook them only grants
+less.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 from tidelog.base.errors import ConfigError
+from tidelog.broker.settings import AccountSettings, Export, Import
 from tidelog.serve.conf import Node, Tree
 from tidelog.serve.field import (
     UNKEPT,
@@ -22,24 +27,26 @@ from tidelog.serve.field import (
     table_of,
     text,
 )
-from tidelog.subject.pattern import is_valid_literal
+from tidelog.subject.pattern import is_subset, is_valid_literal, is_valid_subject, overlaps
 
-RESPONSE_TYPES = {"single", "singleton", "stream", "chunk", "chunked"}
+SINGLE = {"single", "singleton"}
+RESPONSE_TYPES = SINGLE | {"stream", "chunk", "chunked"}
 
 
-def link_reader(key: str, account: str, findings: Findings) -> Reader:
+def link_reader(key: str, findings: Findings) -> Reader:
     """Of the list under `key`, which is `imports` or `exports`."""
     noun = key.capitalize()
 
-    def read(node: Node) -> None:
+    def read(node: Node) -> tuple[Export | Import, ...]:
+        links: list[Export | Import] = []
         for item in list_of(node, f"{noun} should be an array"):
             try:
                 tree = table_of(item, f"{noun[:-1]} Items should be a map with type entry")
-                check_export(item, tree, findings) if key == "exports" else check_import(item, tree, findings)
+                make = make_export if key == "exports" else make_import
+                links.append(make(item, tree, findings))
             except ConfigError as error:
                 findings.add(error)
-        if node.value:
-            findings.not_built(node, f"'{key}' of account {quoted(account)}")
+        return tuple(links)
 
     return read
 
@@ -86,7 +93,7 @@ EXPORT_TABLE: Table = {
 }
 
 
-def check_export(node: Node, tree: Tree, findings: Findings) -> None:
+def make_export(node: Node, tree: Tree, findings: Findings) -> Export:
     found = read_section(tree, EXPORT_TABLE, findings)
     if "stream" in found and "service" in found:
         raise fault(node, f"Detected service {quoted(found['service'])} but already saw a stream")
@@ -94,15 +101,25 @@ def check_export(node: Node, tree: Tree, findings: Findings) -> None:
         if "stream" in found and name in found:
             place = (value for key, value in tree.items() if EXPORT_TABLE[key.lower()][0] == name)
             raise fault(next(place), f"Detected {name} directive on non-service")
+    kind = "service" if "service" in found else "stream"
+    subject = found.get(kind, "")
+    if not is_valid_subject(subject.encode("utf-8", "surrogateescape")):
+        raise fault(node, f"Error adding {kind} export {quoted(subject)}: invalid subject")
+    return Export(
+        subject,
+        service=kind == "service",
+        accounts=tuple(found["accounts"]) if "accounts" in found else None,
+        many_answers=found.get("response", "single").lower() not in SINGLE,
+    )
 
 
-def check_import(node: Node, tree: Tree, findings: Findings) -> None:
-    def source(value: Node) -> str:
+def make_import(node: Node, tree: Tree, findings: Findings) -> Import:
+    def source(value: Node) -> dict[str, Any]:
         section = table_of(value, "Import entry should be an account map")
         found = read_section(section, {"account": ("account", text), "subject": ("subject", text)}, findings)
         if not found.get("account") or not found.get("subject"):
             raise fault(value, "Expect an account name and a subject")
-        return str(found["account"])
+        return found
 
     table: Table = {
         "stream": ("stream", source),
@@ -119,6 +136,14 @@ def check_import(node: Node, tree: Tree, findings: Findings) -> None:
         raise fault(node, "Stream import can not have a 'prefix' and a 'to' property")
     if "service" in found and "allow_trace" in found:
         raise fault(node, "Detected allow_trace directive on a non-stream")
+    kind = "service" if "service" in found else "stream"
+    wanted = found.get(kind)
+    if wanted is None:
+        raise fault(node, "Expect an account name and a subject")
+    local = found.get("to", "")
+    if not local and found.get("prefix"):
+        local = f"{found['prefix'].removesuffix('.')}.{wanted['subject']}"
+    return Import(wanted["subject"], wanted["account"], service=kind == "service", local=local)
 
 
 def check_links(tree: Tree, names: set[str], findings: Findings) -> None:
@@ -144,3 +169,79 @@ def check_names(key: str, link: Tree, names: set[str], findings: Findings) -> No
         if name not in names:
             about = f"{quoted(name)} account not defined for {side} {key[:-1]}"
             findings.add(fault(parts.get("accounts", parts.get(side, Node("", "", 0, 0))), about))
+
+
+def check_rights(node: Node, accounts: Iterable[AccountSettings], findings: Findings) -> None:
+    """That whatever is imported is exported to whoever imports it, and can be known there as it says."""
+    by_name = {account.name: account for account in accounts}
+    for account in by_name.values():
+        taken: dict[str, Import] = {}
+        for wanted in account.imports:
+            about = f"Error adding {kind_of(wanted)} import {quoted(wanted.subject)}"
+            if not may_import(by_name[wanted.account], account.name, wanted):
+                findings.add(fault(node, f"{about}: {kind_of(wanted)} import not authorized"))
+                continue
+            trouble = untranslatable(wanted)
+            if trouble:
+                findings.add(fault(node, f"{about}: {trouble}"))
+            elif wanted.service and in_a_circle(by_name, account.name, wanted):
+                findings.add(fault(node, f"{about}: import forms a cycle"))
+            subject = wanted.local or wanted.subject
+            before = taken.setdefault(subject, wanted) if wanted.service else wanted
+            if before is not wanted:
+                findings.add(
+                    fault(
+                        node,
+                        f"Duplicate service import subject {quoted(subject)}, "
+                        f"previously used in import for account {quoted(before.account)}, "
+                        f"subject {quoted(before.subject)}",
+                    )
+                )
+
+
+def kind_of(link: Export | Import) -> str:
+    return "service" if link.service else "stream"
+
+
+def may_import(exporter: AccountSettings, name: str, wanted: Import) -> bool:
+    return any(
+        export.service == wanted.service
+        and (export.accounts is None or name in export.accounts)
+        and is_subset(wanted.subject.encode(), export.subject.encode())
+        for export in exporter.exports
+    )
+
+
+def untranslatable(wanted: Import) -> str:
+    """Why the subject cannot be known under the other one; empty: it can."""
+    # Only configurations with imports pay for what this imports.
+    from tidelog.subject.transform import Transform, TransformError, numbered
+
+    if not wanted.local:
+        return ""
+    pair = (wanted.local, wanted.subject) if wanted.service else (wanted.subject, wanted.local)
+    try:
+        Transform(pair[0].encode(), numbered(pair[1].encode()), lambda _: 0, strict=True)
+    except TransformError as error:
+        names = " to ".join(map(quoted, pair))
+        return (
+            f"failed to create mapping transform for {kind_of(wanted)} import subject from {names}: {error}"
+        )
+    return ""
+
+
+def in_a_circle(accounts: dict[str, AccountSettings], name: str, wanted: Import) -> bool:
+    """Whether a request may come back to who sent it."""
+    asked = [(wanted.account, wanted.subject)]
+    seen = set(asked)
+    while asked:
+        there, subject = asked.pop()
+        if there == name:
+            return True
+        for further in accounts[there].imports:
+            local = (further.local or further.subject).encode()
+            step = (further.account, further.subject)
+            if further.service and overlaps(local, subject.encode()) and step not in seen:
+                seen.add(step)
+                asked.append(step)
+    return False

@@ -20,6 +20,7 @@ import msgspec
 from tidelog.base.errors import DiskFailed, StorageError
 from tidelog.base.limits import DIRECTORY_NAME_SIZE
 from tidelog.disk.disk import Disk
+from tidelog.log.recover import make_directory
 
 META = "meta.json"
 STREAMS = "streams"
@@ -97,8 +98,7 @@ class Catalog:
     def begin(self, account: str, name: str) -> str:
         """A directory for a stream of that name, which does not exist before `write` has been called."""
         above = f"{directory_name(account)}/{STREAMS}"
-        self.disk.make_directory(above)
-        taken = set(self.disk.list(above))
+        taken = set(self.disk.list(above)) if self.disk.exists(above) else set()
         wanted = directory_name(name)
         # What is left of a deleted stream may still be on its way out.
         number = 1
@@ -107,9 +107,7 @@ class Catalog:
             number += 1
             path = f"{wanted}.{number}"
         path = f"{above}/{path}"
-        self.disk.make_directory(path)
-        for directory in (above, directory_name(account), ""):
-            self.disk.sync_directory(directory)
+        make_directory(self.disk, path)
         return path
 
     def write(self, path: str, account: str, name: str, created_ns: int, config: bytes) -> None:

@@ -12,6 +12,8 @@ cdef struct Target:
     PyObject* subscriber
     const char* prefix           # "HMSG <subject> <sid> "; one byte further begins "MSG ..."
     Py_ssize_t prefix_size
+    const char* own              # the route's subject
+    Py_ssize_t own_size
 
 
 cdef class Subscriber:

@@ -236,6 +236,8 @@ cdef class Route:
             out += 5
             size = PyBytes_GET_SIZE(self.subject)
             memcpy(out, PyBytes_AS_STRING(self.subject), size)
+            self.targets[i].own = out
+            self.targets[i].own_size = size
             out[size] = 32
             out += size + 1
             size = PyBytes_GET_SIZE(subscription.sid)

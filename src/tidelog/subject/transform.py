@@ -47,6 +47,12 @@ def _invalid(why: str, token: bytes = b"") -> TransformError:
     return TransformError(f"invalid mapping destination: {why}{where}")
 
 
+def numbered(subject: bytes) -> bytes:
+    """A subject as the destination of one with as many `*`, which stand for each other in their order."""
+    numbers = itertools.count(1)
+    return b".".join(b"$%d" % next(numbers) if token == STAR else token for token in subject.split(b"."))
+
+
 class Transform:
     """A compiled pair. Raises TransformError if there is no such transform."""
 

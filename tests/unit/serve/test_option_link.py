@@ -1,6 +1,7 @@
 import pytest
 
 from tidelog.base.errors import ConfigError
+from tidelog.broker.settings import AccountSettings, Export, Import
 from tidelog.serve.conf import parse_text
 from tidelog.serve.field import Findings
 from tidelog.serve.option_account import read_accounts
@@ -18,20 +19,80 @@ def fault(text: str) -> str:
     return caught.value.message
 
 
+def accounts_of(text: str) -> dict[str, AccountSettings]:
+    findings = Findings()
+    accounts, _ = read_accounts(parse_text(f"accounts {{ {text} }}", {})["accounts"], findings)
+    findings.finish()
+    assert not findings.warnings
+    return {account.name: account for account in accounts}
+
+
+def test_exports_and_imports_are_read() -> None:
+    found = accounts_of(
+        """
+        A { exports: [ {stream: 'a.>'}, {service: 'q.*', accounts: [B], response: chunked, threshold: '1s'},
+                       {service: s, latency: l, allow_trace: true, account_token_position: 2} ] }
+        B { imports: [ {stream: {account: A, subject: 'a.b'}, prefix: p},
+                       {stream: {account: A, subject: 'a.c'}, to: t},
+                       {service: {account: A, subject: 'q.*'}, to: 'r.*', share: true},
+                       {service: {account: A, subject: s}} ] }
+        """
+    )
+    assert found["A"].exports == (
+        Export("a.>"),
+        Export("q.*", service=True, accounts=("B",), many_answers=True),
+        Export("s", service=True),
+    )
+    assert found["B"].imports == (
+        Import("a.b", "A", local="p.a.b"),
+        Import("a.c", "A", local="t"),
+        Import("q.*", "A", service=True, local="r.*"),
+        Import("s", "A", service=True),
+    )
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "message"),
     [
-        "exports: [ {stream: 'a.>'} ]",
-        "exports: [ {service: s, accounts: [B], latency: l, allow_trace: true, account_token_position: 2 } ]",
-        "exports: [ {service: s, latency: {subject: l, sampling: 10%}} ]",
-        "imports: [ {service: {account: B, subject: s}, to: t, share: true} ]",
-        "imports: [ {stream: {account: B, subject: s}, to: t} ]",
+        (
+            "A { exports: [{service: 'x.>'}] }, B { imports: [{service: {account: A, subject: 'y.>'}}] }",
+            'Error adding service import "y.>": service import not authorized',
+        ),
+        (
+            "A { exports: [{service: 'x.>', accounts: [A]}] }, B { imports: [{service: {account: A, subject: x.y}}] }",
+            'Error adding service import "x.y": service import not authorized',
+        ),
+        (
+            "A { exports: [{service: 'x.>'}] }, B { imports: [{stream: {account: A, subject: x.y}}] }",
+            'Error adding stream import "x.y": stream import not authorized',
+        ),
+        (
+            "A { exports: [{stream: 'x.>'}] }, B { imports: [{stream: {account: A, subject: 'x.>'}, to: z}] }",
+            'Error adding stream import "x.>": failed to create mapping transform for stream import subject from "x.>" '
+            'to "z": invalid subject',
+        ),
+        (
+            "A { exports: [{service: 'x.*'}] }, B { imports: [{service: {account: A, subject: 'x.*'}, to: z}] }",
+            'Error adding service import "x.*": failed to create mapping transform for service import subject from "z" '
+            'to "x.*": invalid',
+        ),
+        (
+            "A { exports: [{service: 'x.>'}], imports: [{service: {account: B, subject: 'x.>'}}] } "
+            ", B { exports: [{service: 'x.>'}], imports: [{service: {account: A, subject: 'x.>'}}] }",
+            'Error adding service import "x.>": import forms a cycle',
+        ),
+        (
+            "A { exports: [{service: x}] }"
+            ", B { imports: [{service: {account: A, subject: x}, to: q}, {service: {account: A, subject: x}, to: q}] }",
+            'Duplicate service import subject "q", previously used in import for account "A", subject "x"',
+        ),
+        ("A { exports: [{service: 'x..y'}] }", 'Error adding service export "x..y": invalid subject'),
     ],
 )
-def test_good_shapes_are_accepted_with_a_warning(text: str) -> None:
-    findings = findings_of(text)
-    findings.finish()
-    assert 'of account "A" is accepted but not yet built' in findings.warnings[0]
+def test_what_may_not_be_imported(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        accounts_of(text)
+    assert caught.value.message.startswith(message)
 
 
 def test_empty_lists_are_no_matter() -> None:

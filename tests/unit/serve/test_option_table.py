@@ -204,10 +204,6 @@ def test_numbers_for_durations_raise_a_doubt() -> None:
         ("gateway { name: x }", "a.conf:1:1: 'gateway' is accepted but not yet built"),
         ("mqtt { port: 1 }", "a.conf:1:1: 'mqtt' is accepted but not yet built"),
         ("leafnodes { remotes: [ {url: 'nats://a:1'} ] }", "a.conf:1:13: 'remotes' of leafnodes is accepted"),
-        (
-            "accounts { A { exports: [ {stream: x} ] } }",
-            "a.conf:1:16: 'exports' of account \"A\" is accepted",
-        ),
         ("prof_port: 1", "'prof_port' is accepted but not yet built"),
         ("ocsp: true", "a.conf:1:1: 'ocsp' is accepted but not yet built"),
         ("max_payload: 9MB", "Maximum payloads over 8.00 MB are generally discouraged"),

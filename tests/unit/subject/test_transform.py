@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tidelog.subject.transform import INT32_MAX, Transform, TransformError, partition
+from tidelog.subject.transform import INT32_MAX, Transform, TransformError, numbered, partition
 
 
 def transform(source: str, destination: str, *, strict: bool = False) -> Transform:
@@ -150,3 +150,11 @@ def test_strict_refusals(source: str, destination: str, text: str) -> None:
 def test_strict_allows_wildcards() -> None:
     assert transform("foo.*.*", "bar.{{Wildcard(2)}}.$1", strict=True).apply(b"foo.a.b") == b"bar.b.a"
     assert transform("foo.>", "bar.>", strict=True).apply(b"foo.a.b") == b"bar.a.b"
+
+
+@pytest.mark.parametrize(
+    ("subject", "destination"),
+    [(b"a.b", b"a.b"), (b"a.*.b.*", b"a.$1.b.$2"), (b"*.>", b"$1.>"), (b"a*.$1", b"a*.$1")],
+)
+def test_wildcards_are_numbered_in_their_order(subject: bytes, destination: bytes) -> None:
+    assert numbered(subject) == destination
