@@ -280,6 +280,8 @@ FAST_BATCH_FLOW_MOST = 65_535
 SCHEDULE_LOOK_NS = 60_000_000_000
 # After so many changes it is written down which schedules there are; what came later is read again after a crash.
 SCHEDULES_UNSAID = 10_000
+# And after so many messages of all kinds, which would have to be looked through.
+SCHEDULES_UNREAD = 100_000
 # What a consumer reads of its log at once, and what it delivers before others have their turn: some milliseconds.
 CONSUMER_LOAD_SIZE = 256 * KIB
 CONSUMER_BATCH = 256
@@ -292,7 +294,7 @@ CONSUMER_BURST_SIZE = 1 * MIB
 FLOW_WINDOW_SIZE = 32 * MIB
 
 # What a mirror or a source takes over before others have their turn.
-FEED_MESSAGES = 4096
+FEED_MESSAGES = 1024
 FEED_SIZE = 1 * MIB
 # How soon it tries again what its stream had no room for.
 FEED_RETRY_NS = 1_000_000_000

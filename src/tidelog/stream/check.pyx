@@ -8,11 +8,13 @@ into them. A message of a batch is checked behind what the others of its batch w
 What it does not do: store, answer, or touch anything that is stored.
 """
 
+from collections.abc import Iterator
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
 from tidelog.base import limits
 from tidelog.log.filter cimport Filter
-from tidelog.log.read cimport Batch, Reader
+from tidelog.log.read cimport Batch, Reader, message_of
 from tidelog.log.record cimport Head, body_of, encoded_size
 from tidelog.log.store cimport Store
 from tidelog.stream import failure
@@ -28,6 +30,9 @@ from tidelog.stream.publish cimport (
 from tidelog.stream.schedule import vet as vet_schedule
 from tidelog.subject.node cimport NO_VALUE
 from tidelog.subject.transform import Transform
+
+cdef extern from "string.h":
+    void* memmem(const void* where, size_t size, const void* what, size_t what_size) nogil
 
 cdef Py_ssize_t HEADER_MOST = limits.STREAM_HEADER_SIZE
 cdef Py_ssize_t NO_BOUND = <Py_ssize_t>((<size_t>-1) >> 1)
@@ -280,6 +285,23 @@ cdef class Checks(Subscriber):
             return self.inflight.schedules[subject]
         last = self.log.peek(self.last_seq_for(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)))
         return last is None or b"\r\nNats-Schedule:" in last.header
+
+    def with_header(self, bytes text not None, uint64_t start_seq) -> Iterator:
+        """Messages from a sequence on whose header has this text in it, oldest first."""
+        cdef Reader reader = self.log.reader(start_seq=max(start_seq, 1), stop_seq=self.log.horizon.committed_seq)
+        cdef Batch batch
+        cdef Head* head
+        cdef Py_ssize_t i
+        while not reader.ended:
+            batch = reader.read(4096)
+            if batch.count == 0:
+                return
+            for i in range(batch.count):
+                head = batch.heads[i]
+                if head.header_size and memmem(
+                    body_of(head), head.header_size, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+                ) != NULL:
+                    yield message_of(head)
 
     cdef int load_ids(self) except -1:
         """Note the ids of what came within the window before a restart."""

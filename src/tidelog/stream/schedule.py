@@ -16,7 +16,6 @@ later is read from the log.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -25,7 +24,7 @@ import msgspec
 from tidelog.base.duration import parse_duration_ns
 from tidelog.base.errors import StorageError
 from tidelog.base.instant import instant_ns, read_instant, timestamp
-from tidelog.base.limits import SCHEDULE_LOOK_NS, SCHEDULES_UNSAID
+from tidelog.base.limits import SCHEDULE_LOOK_NS, SCHEDULES_UNREAD, SCHEDULES_UNSAID
 from tidelog.base.timer import Timer
 from tidelog.stream import failure
 from tidelog.stream.catalog import read_document, write_document
@@ -186,6 +185,7 @@ class Schedules:
         self.heap: list[tuple[int, int, bytes]] = []
         self.timer: Timer | None = None
         self.unsaid = 0
+        self.said_seq = 0
 
     def stored(self, subject: bytes, header: bytes, seq: int, ts_ns: int) -> None:
         """A message was stored that has to do with schedules."""
@@ -235,6 +235,8 @@ class Schedules:
         """Publish what is due."""
         self.timer = None
         now_ns = self.now_ns()
+        if self.stream.log.committer.synced_seq > self.said_seq + SCHEDULES_UNREAD:
+            self.save()
         due: list[tuple[int, bytes, int]] = []
         while self.heap and self.heap[0][0] <= now_ns:
             due_ns, seq, subject = heapq.heappop(self.heap)
@@ -280,7 +282,8 @@ class Schedules:
         if not path:
             return
         entries = [Entry(seq, due_ns) for due_ns, seq in self.dues.values()]
-        next_seq = self.stream.log.horizon.committed_seq + 1
+        self.said_seq = self.stream.log.committer.synced_seq
+        next_seq = self.said_seq + 1
         document = Document(1, next_seq, [entry for entry in entries if entry.seq < next_seq])
         try:
             write_document(self.stream.account.engine.disk, path, msgspec.json.encode(document))
@@ -304,22 +307,9 @@ class Schedules:
                     message = self.stream.log.peek(entry.seq)
                     if message is not None:
                         self.set(message.subject, entry.due_ns, entry.seq)
-        for_each(self.stream, start_seq, self.seen)
-        self.arm()
-
-    def seen(self, message: Message) -> None:
-        if b"\r\nNats-Schedule" in message.header:
+        for message in self.stream.with_header(b"\r\nNats-Schedule", start_seq):
             self.stored(message.subject, message.header, message.seq, message.ts_ns)
-
-
-def for_each(stream: Stream, start_seq: int, see: Callable[[Message], None]) -> None:
-    reader = stream.log.reader(start_seq=max(start_seq, 1), stop_seq=stream.log.horizon.committed_seq)
-    while not reader.ended:
-        batch = reader.read(4096)
-        if not len(batch):
-            return
-        for message in batch:
-            see(message)
+        self.arm()
 
 
 def headers_of(header: bytes) -> dict[bytes, bytes]:

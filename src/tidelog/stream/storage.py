@@ -7,6 +7,9 @@ preset (`strict`, `durable`, `balanced`, `throughput`), or its own, as JSON:
 
 Without it, `persist_mode: async` means `throughput`, and everything else what the server says. Streams in memory are
 never synced.
+
+`compression: s2` packs complete segments with zstd, in the background; limits go on counting plain bytes, as at the
+peer.
 """
 
 import msgspec
@@ -76,5 +79,7 @@ def log_settings(config: StreamConfig, default: SyncPolicy) -> LogSettings:
             discard_new_per_subject=config.discard_new_per_subject,
         ),
         segment_size=segment_size,
+        # The peer calls it by its own method; what clients see is that it takes less room.
+        compression="zstd" if config.compression == "s2" and not memory else "none",
         uncounted=RECORD_HEADER_SIZE - (COUNTED_IN_MEMORY if memory else COUNTED_IN_FILE),
     )

@@ -140,6 +140,20 @@ def test_many_changes_are_written_down(shore: Shore, monkeypatch: pytest.MonkeyP
     assert limits.SCHEDULES_UNSAID > 3
 
 
+def test_they_are_written_down_when_much_has_come_since(
+    shore: Shore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidelog.stream.schedule.SCHEDULES_UNREAD", 5)
+    scheduling(shore)
+    shore.publish(b"S.plan", Nats_Schedule=at(shore, 3600), Nats_Schedule_Target="S.out")
+    for _ in range(6):
+        shore.publish(b"S.x")
+    assert not shore.disk.exists("$G/streams/S/schedules.json")
+    shore.advance(61)
+    assert shore.disk.exists("$G/streams/S/schedules.json")
+    assert limits.SCHEDULES_UNREAD > 5
+
+
 def test_a_wall_clock_that_is_set_is_noticed(shore: Shore) -> None:
     class TwoClocks(type(shore.clock)):  # type: ignore[misc]
         ahead_ns = 0
