@@ -17,7 +17,7 @@ cdef enum:
 cdef class Consumer(Position):
     cdef readonly int64_t created_ns
     cdef readonly Waiting waiting          # None: a push consumer
-    cdef readonly Pace pace                # None: a pull consumer
+    cdef readonly Pace pace
     cdef readonly bint active              # a push consumer is listened to
     cdef readonly int64_t paused_until_ns  # by the wall; 0: it is not
     cdef Post post

@@ -9,7 +9,7 @@ from tidelog.stream.stream import Stream
 class Consumer(Position):
     created_ns: int
     waiting: Waiting | None
-    pace: Pace | None
+    pace: Pace
     active: bool
     paused_until_ns: int
     def __init__(

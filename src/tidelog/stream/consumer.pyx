@@ -33,6 +33,7 @@ from tidelog.stream.heading cimport header_of, made_header, with_line
 from tidelog.stream.heading import last_sequences
 from tidelog.stream.pending cimport Item
 from tidelog.stream.pull_request import Refused, read_request
+from tidelog.stream.stream cimport Stream
 
 cdef Py_ssize_t BATCH = limits.CONSUMER_BATCH
 cdef Py_ssize_t TURN = limits.CONSUMER_TURN
@@ -52,11 +53,10 @@ cdef class Consumer(Position):
         memcpy(self.reply, PyBytes_AS_STRING(self.front), PyBytes_GET_SIZE(self.front))
         self.idle_ns = self.now_ns
         self.take_config(config)
+        self.pace = Pace(config, self.stream.log.store.last_seq, self.burst(), self.now_ns)
         if config.is_pull:
             self.waiting = Waiting(self, self.post, config)
             self.waiting.active_ns = self.now_ns
-        else:
-            self.pace = Pace(config, self.stream.log.store.last_seq, self.burst(), self.now_ns)
 
     def take_config(self, config) -> None:
         self.take_policies(config)
@@ -75,10 +75,9 @@ cdef class Consumer(Position):
 
     def start(self) -> None:
         """Be ready to deliver; `pump` begins with it."""
-        if self.pace is not None:
+        if self.waiting is None:
             self.post.interest.watch(self.deliver_subject, self.interest_changed)
             self.active = self.listened_to()
-        self.remember(self.table.next_due())
         self.schedule()
 
     def stop(self, bytes status=None) -> None:
@@ -87,7 +86,7 @@ cdef class Consumer(Position):
             return
         self.closed = True
         self.stream.disarm(self)
-        if self.pace is not None:
+        if self.waiting is None:
             self.post.interest.unwatch(self.deliver_subject, self.interest_changed)
         if self.timer is not None:
             self.timer.cancel()
@@ -100,7 +99,7 @@ cdef class Consumer(Position):
     def update(self, config, filter) -> None:
         """Go on with another configuration, which was checked."""
         before = self.config
-        if self.pace is not None and before.deliver_subject != config.deliver_subject:
+        if self.waiting is None and before.deliver_subject != config.deliver_subject:
             self.post.interest.unwatch(self.deliver_subject, self.interest_changed)
             self.post.interest.watch(config.deliver_subject.encode(), self.interest_changed)
         self.take_config(config)
@@ -108,7 +107,7 @@ cdef class Consumer(Position):
         if filter != self.filter:
             self.filter = filter
             self.course.change(filter)
-        if self.pace is not None:
+        if self.waiting is None:
             self.active = self.listened_to()
             if before.rate_limit_bps != config.rate_limit_bps:
                 self.pace.set_rate(config.rate_limit_bps, self.burst(), self.now_ns)
@@ -162,7 +161,7 @@ cdef class Consumer(Position):
         if self.closed:
             return 0
         if self.waiting is not None:
-            if self.waiting.hurried:
+            if self.waiting.hurried and self.pace.hold_ns <= self.now_ns:
                 self.waiting.settle(self.now_ns, at_end, False)
             if self.waiting.count:
                 self.stream.arm(self)
@@ -174,9 +173,11 @@ cdef class Consumer(Position):
         """Whether somebody wants something, and may have it."""
         if self.paused_until_ns and self.paused_until_ns > self.clock.now_ns():
             return False
+        if self.pace.hold_ns > self.now_ns:
+            return False
         if self.waiting is not None:
             return self.waiting.count > 0
-        return self.active and not self.pace.stalled() and self.pace.hold_ns <= self.now_ns
+        return self.active and not self.pace.stalled()
 
     cdef int deliver_again(self) except -1:
         """What was not acknowledged, in the order in which that became known."""
@@ -238,8 +239,12 @@ cdef class Consumer(Position):
         """Deliver a message for the `dcount`th time; `left` are still to come. False: nobody takes more now."""
         cdef Py_ssize_t reply_size = self.write_reply(head, dcount, left), size
         cdef bytes header = made_header(head) if self.headers_only else None
+        cdef int64_t ts_ns = head.ts_ns
         cdef Request request
         size = head.subject_size + reply_size + (len(header) if header is not None else body_size(head))
+        if self.pace.hold(size, head.seq, head.ts_ns, self.now_ns):
+            self.remember(self.pace.hold_ns)
+            return False
         if self.waiting is None:
             return self.offer_push(head, header, size, reply_size, dcount, fresh)
         while True:
@@ -252,6 +257,7 @@ cdef class Consumer(Position):
                     b"Nats-Pin-Id: %s\r\n" % self.waiting.pin,
                 )
             if self.hand_over(head, header, reply_size, request.route, dcount, fresh):
+                self.pace.spend(size, ts_ns, self.now_ns)
                 self.served(request, size)
                 return not self.closed and self.waiting.count > 0
             self.waiting.give_back(request)
@@ -277,9 +283,6 @@ cdef class Consumer(Position):
         cdef int64_t ts_ns = head.ts_ns
         cdef Route route
         cdef bint pressed
-        if self.pace.hold(size, head.seq, ts_ns, self.now_ns):
-            self.remember(self.pace.hold_ns)
-            return False
         route = self.push_route()
         if route.target_count == 0 or not self.hand_over(head, header, reply_size, route, dcount, fresh):
             self.interest_changed(False)
@@ -368,12 +371,11 @@ cdef class Consumer(Position):
         return self.route
 
     def listened_to(self) -> bool:
-        """Whether somebody listens to where a push consumer delivers."""
+        """Whether somebody listens to where a push consumer delivers, in its group if it has one. Streams do not count."""
         plain, groups = self.post.interest.targets(self.deliver_subject)
-        if self.config.deliver_group:
-            queue = self.config.deliver_group.encode()
-            return any(members[0].queue == queue for members in groups)
-        return bool(plain or groups)
+        queue = self.config.deliver_group.encode()
+        members = [one for group in groups for one in group if one.queue == queue or not queue]
+        return any(not isinstance(one.subscriber, Stream) for one in (members if queue else plain + members))
 
     def interest_changed(self, bint pump=True) -> None:
         """Somebody began or ceased to listen to where this delivers."""
@@ -399,7 +401,7 @@ cdef class Consumer(Position):
     ) except -1:
         """The question of flow control was answered; the headers may say up to where all is done."""
         cdef AckSubject about
-        if self.pace is None or not self.pace.answer(subject, size):
+        if self.waiting is not None or not self.pace.answer(subject, size):
             return 0
         if self.flows and self.acks_all and header_size:
             about.dseq, about.seq = last_sequences(header[:header_size])
@@ -414,7 +416,7 @@ cdef class Consumer(Position):
         lines = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n" % (
             self.dseq, self.course.next_seq() - 1
         )
-        if self.pace is not None and self.pace.question:
+        if self.waiting is None and self.pace.question:
             lines += b"Nats-Consumer-Stalled: %s\r\n" % self.pace.question
         return lines + b"\r\n"
 
@@ -469,9 +471,9 @@ cdef class Consumer(Position):
         """An acknowledgement; who gave a `reply` (else NULL) is told that it was seen."""
         cdef bint answered = about.seq > 0
         if kind == ACK:
-            answered = self.done(about, True)
+            answered = self.done(about, True) and about.seq > 0
         elif kind == TERM:
-            answered = self.done(about, False)
+            answered = self.done(about, False) and about.seq > 0
             reason = body[5:size].strip().decode("utf-8", "replace")
             consumer_event.terminated(self, about.seq, about.dseq, about.count, reason)
         elif kind == NEXT:
@@ -524,6 +526,8 @@ cdef class Consumer(Position):
             wall_ns = self.clock.now_ns()
             if self.paused_until_ns > wall_ns:
                 self.remember(self.clock.monotonic_ns() + self.paused_until_ns - wall_ns)
+        if self.pace.hold_ns > self.now_ns:
+            self.remember(self.pace.hold_ns)
         if self.waiting is not None:
             self.remember(self.waiting.next_due())
             if self.inactive_ns:
@@ -531,8 +535,6 @@ cdef class Consumer(Position):
             return
         if self.active:
             self.remember(self.pace.beat_ns)
-            if self.pace.hold_ns > self.now_ns:
-                self.remember(self.pace.hold_ns)
         elif self.inactive_ns:
             self.remember(self.idle_ns + self.inactive_ns)
 
@@ -556,7 +558,7 @@ cdef class Consumer(Position):
             self.post.publish(self.deliver_subject, b"", header=self.heartbeat())
             if self.flows and self.acks_all and self.table.pending and not self.pace.question:
                 self.ask_flow()
-        if self.pace is not None and self.pace.hold_ns <= self.now_ns:
+        if self.pace.hold_ns <= self.now_ns:
             self.pace.hold_ns = 0
         self.pump()
         if not self.closed and not self.check_idle():

@@ -21,7 +21,6 @@ from tidelog.stream.consumer_config import (
     DELIVER_ALL,
     DELIVER_BY_SEQUENCE,
     DELIVER_BY_TIME,
-    PINNED,
     ConsumerConfig,
 )
 from tidelog.stream.consumer_start import course_again, course_of, filter_of

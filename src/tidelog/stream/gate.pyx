@@ -18,10 +18,12 @@ from tidelog.subject.route cimport Target
 ACK_PREFIX = b"$JS.ACK."
 FLOW_PREFIX = b"$JS.FC."
 NEXT_PREFIX = b"$JS.API.CONSUMER.MSG.NEXT."
+RESET_PREFIX = b"$JS.API.CONSUMER.RESET."
 cdef enum:
     ACK_SIZE = 8
     FLOW_SIZE = 7
     NEXT_SIZE = 26
+    RESET_SIZE = 23
 REQUIRED_LEVEL = b"Nats-Required-Api-Level"
 
 
@@ -30,7 +32,7 @@ cdef class Gate(Subscriber):
         self.internal = True
         self.consumers = ByteMap()
         interest.share_below(ACK_PREFIX)
-        for subject in (ACK_PREFIX + b">", FLOW_PREFIX + b">", NEXT_PREFIX + b"*.*"):
+        for subject in (ACK_PREFIX + b">", FLOW_PREFIX + b">", NEXT_PREFIX + b"*.*", RESET_PREFIX + b"*.*"):
             interest.insert(Subscription(subject, b"", b"", self))
 
     def admit(self, Consumer consumer not None) -> None:
@@ -60,7 +62,22 @@ cdef class Gate(Subscriber):
             return True
         if memcmp(message.subject, PyBytes_AS_STRING(NEXT_PREFIX), min(NEXT_SIZE, message.subject_size)) == 0:
             return self.take_request(message)
+        if memcmp(message.subject, PyBytes_AS_STRING(RESET_PREFIX), min(RESET_SIZE, message.subject_size)) == 0:
+            return self.pass_on(message, publisher)
         return self.take_answer(message)
+
+    cdef bint pass_on(self, Message* message, Subscriber publisher) except -1:
+        """A request that the desk answers, if there is such a consumer."""
+        if self.find(message.subject + RESET_SIZE, message.subject_size - RESET_SIZE) is None or self.desk is None:
+            return False
+        self.desk(
+            message.subject[:message.subject_size],
+            message.reply[:message.reply_size] if message.reply != NULL else None,
+            message.body[:message.header_size],
+            message.body[message.header_size:message.body_size],
+            publisher.origin() if publisher is not None else None,
+        )
+        return True
 
     cdef bint take_request(self, Message* message) except -1:
         """Somebody wants messages."""

@@ -23,8 +23,9 @@ cdef class Position:
     # `dseq` and `delivered_seq` are those of the newest delivery.
     cdef readonly uint64_t dseq
     cdef readonly uint64_t delivered_seq
-    cdef uint64_t floor_dseq               # what one that acknowledges all before has said
+    cdef uint64_t floor_dseq               # everything up to here is done
     cdef uint64_t floor_seq
+    cdef bint quiet                        # nobody is told of messages that have gone
     cdef readonly int64_t delivered_ns     # when something was delivered last, by the wall; 0: never
     cdef readonly int64_t acked_ns
     cdef uint64_t removals                 # of the store, up to which the table knows
@@ -45,6 +46,7 @@ cdef class Position:
     cdef int64_t wait_ns(self, uint32_t count)
     cdef bint removes(self) noexcept
     cdef bint done(self, AckSubject* about, bint sampled) except -1
+    cdef int settle(self, Item* item) except -1
     cdef bint done_all(self, uint64_t seq, uint64_t dseq) except -1
     cdef int nak(self, AckSubject* about, bytes body) except -1
     cdef int progress(self, uint64_t seq) except -1

@@ -74,7 +74,7 @@ cdef class Position:
         cdef Item* item
         cdef bint full = self.max_pending > 0 and self.table.pending >= self.max_pending
         cdef uint64_t seq
-        if about.seq <= 0 or self.closed:
+        if about.seq < 0 or self.closed:
             return False
         seq = <uint64_t>about.seq
         if seq >= self.course.next_seq() and not self.flows:
@@ -88,14 +88,29 @@ cdef class Position:
         if item != NULL:
             if item.pending and sampled and self.sample_percent:
                 self.sample(seq, about.dseq, about.count, item.ts_ns)
-            self.table.discard(seq)
-            self.acked_ns = self.clock.now_ns()
-            self.changed()
+            self.settle(item)
+        self.acked_ns = self.clock.now_ns()
+        self.changed()
         if self.removes():
             self.stream.acked(self, seq)
         if full:
             self.pump()
         return True
+
+    cdef int settle(self, Item* item) except -1:
+        """Forget a message, and move the floor if nothing in front of it is waited for."""
+        cdef uint64_t dseq = item.dseq
+        cdef bint pending = item.pending
+        cdef Item* front
+        self.table.discard(item.seq)
+        if pending and self.table.pending == 0:
+            self.floor_dseq = self.dseq
+            self.floor_seq = self.delivered_seq
+        elif pending and dseq == self.floor_dseq + 1:
+            front = self.table.front()
+            self.floor_dseq = front.dseq - 1
+            self.floor_seq = front.seq - 1
+        return 0
 
     cdef bint done_all(self, uint64_t seq, uint64_t dseq) except -1:
         """The client is done with a message and with all before it."""
@@ -233,10 +248,11 @@ cdef class Position:
         if not item.pending:
             self.table.discard(seq)
             return 0
-        self.table.discard(seq)
+        self.settle(item)
         self.acked_ns = self.clock.now_ns()
         self.changed()
-        consumer_event.terminated(self, seq, dseq, count + 1, consumer_event.UNACKNOWLEDGED_GONE)
+        if not self.quiet:
+            consumer_event.terminated(self, seq, dseq, count + 1, consumer_event.UNACKNOWLEDGED_GONE)
         return 0
 
     # ---- figures ----
@@ -252,15 +268,9 @@ cdef class Position:
 
     def floors(self) -> tuple:
         """Consumer and stream sequence up to which everything is done."""
-        cdef Item* item
         if not self.acks:
             return self.dseq, self.delivered_seq
-        if self.acks_all:
-            return self.floor_dseq, self.floor_seq
-        item = self.table.front()
-        if item == NULL:
-            return self.dseq, self.delivered_seq
-        return item.dseq - 1, item.seq - 1
+        return self.floor_dseq, self.floor_seq
 
     @property
     def next_seq(self) -> int:
@@ -276,15 +286,18 @@ cdef class Position:
 
     def purged(self, uint64_t first_seq) -> None:
         """The stream was purged, and begins with `first_seq` now."""
+        self.quiet = True
         self.follow_removals()
+        self.quiet = False
         if self.course.next_seq() < first_seq:
             self.course.move_to(first_seq)
         if self.delivered_seq < first_seq - 1:
             self.delivered_seq = first_seq - 1
-        if self.acks_all and self.floor_seq < first_seq - 1:
+        if self.floor_seq < first_seq - 1:
             self.floor_seq = first_seq - 1
-            if self.table.pending == 0:
-                self.floor_dseq = self.dseq
+        if self.table.pending == 0:
+            self.floor_dseq = self.dseq
+            self.floor_seq = self.delivered_seq
         self.changed()
 
     def move_to(self, uint64_t seq) -> None:

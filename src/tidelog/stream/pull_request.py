@@ -7,13 +7,13 @@ import msgspec
 
 from tidelog.base.duration import format_duration
 from tidelog.stream.consumer_config import OVERFLOW, PINNED, ConsumerConfig
-from tidelog.stream.strict import Duration, Int, Int64, InvalidJson, decode
+from tidelog.stream.strict import Duration, Int, Int64, InvalidJson, decode_whole
 
 LOWEST_PRIORITY = 9
 
 
 class PullRequest(msgspec.Struct):
-    PEER_NAME = ""  # a struct without a name
+    PEER_NAME = ""
 
     expires: Duration = 0
     batch: Int = 0
@@ -57,11 +57,9 @@ def read_document(body: bytes) -> PullRequest:
         request = _DECODER.decode(body)
     except msgspec.MsgspecError:
         try:
-            request = decode(body, PullRequest, strict=False)
+            request = decode_whole(body, PullRequest)
         except InvalidJson as fault:
-            # Here the peer reads a document that must be all there is.
-            why = str(fault)
-            raise bad("unexpected end of JSON input" if why == "unexpected EOF" else why) from None
+            raise bad(str(fault)) from None
     if request.idle_heartbeat > 0 and request.idle_heartbeat * 2 > request.expires:
         raise bad("heartbeat value too large")
     return request

@@ -100,6 +100,8 @@ cdef class Stream(Intake):
             if self.feeds is not None:
                 self.feeds.start()
         self.log.configure(settings)
+        if self.by_interest and kept_all:
+            self.drop_done(Filter())
         self.mark()
 
     def stop(self) -> None:
@@ -257,7 +259,6 @@ cdef class Stream(Intake):
         while seq and (seq := self.log.next(filter, seq)):
             self.drop_if_done(seq)
             seq += 1
-        self.mark()
 
     def drop_if_done(self, uint64_t seq) -> bool:
         """Remove a message that no consumer needs any more."""

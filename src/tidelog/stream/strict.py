@@ -24,9 +24,10 @@ import msgspec
 from tidelog.base.errors import TidelogError
 from tidelog.base.instant import read_instant
 from tidelog.base.text import go_quote
-from tidelog.stream.syntax import syntax_fault
+from tidelog.stream.syntax import CUT_SHORT, syntax_fault
 
 _BLANK = re.compile(r"[ \t\r\n]*")
+_OFFSET = re.compile(" at offset [0-9]+$")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -129,6 +130,17 @@ def decode(document: bytes, kind: type[S], *, strict: bool = True) -> S:
             read(made, value, _Path((_peer_name(kind),), strict))
         pos = _skip_blanks(text, pos)
     return made
+
+
+def decode_whole(document: bytes, kind: type[S]) -> S:
+    """Where the peer is less strict: unknown fields are passed over, and faults are told in fewer words."""
+    if not document.strip():
+        raise InvalidJson("unexpected end of JSON input")
+    try:
+        return decode(document, kind, strict=False)
+    except InvalidJson as fault:
+        why = _OFFSET.sub("", str(fault))
+        raise InvalidJson("unexpected end of JSON input" if why == CUT_SHORT else why) from None
 
 
 def is_empty(document: bytes) -> bool:

@@ -97,6 +97,7 @@ class Quay(Shore):
             lambda subject: bool(subject) and self.account.post.wanted(subject.encode()),
         )
         made: Consumer = keeper.create(checked)
+        self.timers.run(self.clock.monotonic_ns())
         return made
 
     def ask(self, consumer: Consumer, body: object = b"", reply: bytes = b"inbox.1") -> list[Delivered]:

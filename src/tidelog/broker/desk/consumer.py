@@ -16,7 +16,7 @@ from tidelog.stream.consumer_config import CreateConsumerRequest
 from tidelog.stream.consumer_info import ConsumerInfo, info_of
 from tidelog.stream.consumer_set import ConsumerSet
 from tidelog.stream.request_check import ConsumerSubject, consumer_to_create, named_consumer
-from tidelog.stream.strict import Instant, Int, InvalidJson, Uint64, decode
+from tidelog.stream.strict import Instant, Int, InvalidJson, Uint64, decode_whole
 
 
 class PageRequest(msgspec.Struct):
@@ -142,18 +142,11 @@ def pause(request: Request) -> Paused:
     return Paused(left_ns > 0, until or NO_TIME, max(left_ns, 0))
 
 
-def invalid(error: InvalidJson) -> failure.ApiFailure:
-    """Here the peer does not say where the fault is."""
-    return failure.INVALID_JSON(err=str(error).partition(" at offset ")[0])
-
-
 def unpin(request: Request) -> Nothing:
     try:
-        asked = decode(request.body, UnpinRequest, strict=False)
-        if not request.body.strip():
-            raise InvalidJson("unexpected end of JSON input")
+        asked = decode_whole(request.body, UnpinRequest)
     except InvalidJson as error:
-        raise invalid(error) from None
+        raise failure.INVALID_JSON(err=str(error)) from None
     if not asked.group:
         raise failure.INVALID_JSON(err="consumer group not specified")
     if not is_group_name(asked.group):
@@ -169,9 +162,9 @@ def reset(request: Request) -> tuple[msgspec.Struct, ...]:
     asked = ResetRequest()
     if request.body:
         try:
-            asked = decode(request.body, ResetRequest, strict=False)
+            asked = decode_whole(request.body, ResetRequest)
         except InvalidJson as error:
-            raise invalid(error) from None
+            raise failure.INVALID_JSON(err=str(error)) from None
     seq = consumers.reset(consumer.name, asked.seq)
     return described(request, consumer), Reset(seq)
 

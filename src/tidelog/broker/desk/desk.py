@@ -36,7 +36,7 @@ from tidelog.subject.route import Reception, Subscriber, Subscription
 
 PREFIX = "$JS.API."
 OWN_PREFIX = "$TIDELOG.API."
-ELSEWHERE = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET.")
+ELSEWHERE = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.CONSUMER.RESET.", b"$JS.API.DIRECT.GET.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,8 @@ class AccountDesk:
         self.requests = 0
         self.refusals = 0
         reception = Reception(self.receive, ELSEWHERE)
+        if streams is not None:
+            streams.gate.desk = self.receive
         self.subscriptions: list[Subscription] = []
         self.listen(f"{PREFIX}>".encode(), reception)
         if streams is not None:
