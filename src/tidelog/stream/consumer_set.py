@@ -185,8 +185,6 @@ class ConsumerSet:
         consumer = self.find(name)
         if group not in consumer.config.priority_groups:
             raise failure.CONSUMER_INVALID_PRIORITY_GROUP()
-        if consumer.config.priority_policy != PINNED:
-            raise failure.BAD_REQUEST()
         consumer.unpin("admin")
         consumer.pump()
 

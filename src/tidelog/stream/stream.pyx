@@ -100,8 +100,6 @@ cdef class Stream(Intake):
             if self.feeds is not None:
                 self.feeds.start()
         self.log.configure(settings)
-        if self.by_interest and kept_all:
-            self.drop_done(Filter())
         self.mark()
 
     def stop(self) -> None:
