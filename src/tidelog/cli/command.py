@@ -29,6 +29,9 @@ COMMANDS = {
     "req": ("tidelog.cli.req:req", "Send requests and show the replies."),
     "reply": ("tidelog.cli.reply:reply", "Answer requests."),
     "stream": ("tidelog.cli.stream:stream", "Manage streams, and see what is in them."),
+    "consumer": ("tidelog.cli.consumer:consumer", "Manage consumers, and take messages from them."),
+    "kv": ("tidelog.cli.kv:kv", "Manage key-value buckets, and what is in them."),
+    "object": ("tidelog.cli.object_store:object_store", "Manage object stores, and what is in them."),
     "rtt": ("tidelog.cli.rtt:rtt", "Measure round trips to servers."),
     "top": ("tidelog.cli.top:top", "Watch a server: rates and connections."),
     "context": ("tidelog.cli.context:context", "Manage named ways to reach servers."),
@@ -39,7 +42,23 @@ COMMANDS = {
     "pipeline": ("tidelog.cli.pipeline:pipeline", "Run jobs on Spark: archive, replay, report."),
     "bench": ("tidelog.cli.bench:bench", "Put load on servers, and compare them."),
 }
-ALIASES = {"publish": "pub", "subscribe": "sub", "request": "req", "ctx": "context", "str": "stream"}
+ALIASES = {
+    "publish": "pub",
+    "subscribe": "sub",
+    "request": "req",
+    "ctx": "context",
+    "str": "stream",
+    "con": "consumer",
+    "obj": "object",
+}
+    "publish": "pub",
+    "subscribe": "sub",
+    "request": "req",
+    "ctx": "context",
+    "str": "stream",
+    "con": "consumer",
+    "obj": "object",
+}
 
 
 class Tree(click.Group):

@@ -132,3 +132,98 @@ def test_a_stream_is_backed_up_and_restored(run: Run, js: JetStream, tmp_path: P
     run("stream rm O --force")
     assert "O: 30 messages restored" in run(f"stream restore {tmp_path}/b")
     assert read(run, "stream state O")["messages"] == 30
+
+
+def test_a_consumer_is_made_shown_changed_and_removed(run: Run, js: JetStream) -> None:
+    js.create_stream({"name": "O", "subjects": ["o.*"]})
+    fill(js)
+    flags = "--pull --filter o.1 --deliver 4 --wait 10s --max-deliver 5 --sample 50 --metadata a=b"
+    made = read(run, f"consumer add O c {flags}")
+    config = made["config"]
+    assert (config["durable_name"], config["filter_subject"], config["opt_start_seq"]) == ("c", "o.1", 4)
+    assert (config["ack_policy"], config["ack_wait"], config["sample_freq"]) == ("explicit", 10**10, "50%")
+    assert made["num_pending"] == 9
+    backoff = "--backoff linear --backoff-steps 3 --backoff-min 1s --backoff-max 5s"
+    assert read(run, f"consumer add O d {backoff}")["config"]["backoff"] == [10**9, 3 * 10**9, 5 * 10**9]
+    pushed = read(run, "consumer add O p --target here --ack none --deliver new --filter o.1,o.2")
+    assert pushed["config"]["filter_subjects"] == ["o.1", "o.2"]
+    assert run("consumer ls O --names") == "c\nd\np\n"
+    assert "o.1" in run("consumer ls O")
+    assert "explicit" in run("consumer info O c")
+    changed = read(run, "consumer edit O c --max-deliver 7 --force")
+    assert changed["config"]["max_deliver"] == 7
+    assert read(run, "consumer copy O c e --filter o.2")["config"]["filter_subject"] == "o.2"
+    assert len(read(run, "consumer report O")) == 4
+    assert "c " in run("consumer report O")
+    run("consumer rm O d --force")
+    assert "consumer ls STREAM` lists" in run("consumer info O d", code=1)
+    assert "CONSUMER is missing" in run("consumer add O", code=2)
+
+
+def test_messages_are_taken_from_a_consumer(run: Run, js: JetStream) -> None:
+    js.create_stream({"name": "O", "subjects": ["o.*"]})
+    fill(js)
+    run("consumer add O c --wait 1m")
+    assert run("consumer next O c --count 2 --raw") == "1\n2\n"
+    taken = json.loads(run("consumer next O c --nak --json"))
+    assert (taken["seq"], taken["deliveries"], taken["pending"]) == (3, 1, 27)
+    assert "[3] o.0, delivery 2" in run("consumer next O c")
+    assert read(run, "consumer state O c")["ack_floor"]["stream_seq"] == 3
+    assert read(run, "consumer pause O c 1h --force")["paused"] is True
+    assert "had no message" in run("consumer next O c --wait 100ms", code=1)
+    assert "c delivers" in run("consumer resume O c --force")
+    assert run("consumer next O c --raw") == "4\n"
+    assert "goes on at 2" in run("consumer reset O c --sequence 2 --force")
+    assert run("consumer next O c --raw") == "2\n"
+
+
+def test_a_bucket_is_used_from_the_command_line(run: Run) -> None:
+    made = read(run, "kv add b --history 3 --ttl 1h --description words")
+    assert (made["config"]["max_msgs_per_subject"], made["config"]["max_age"]) == (3, 3600 * 10**9)
+    assert run("kv put b k one") == "1\n"
+    assert run("kv update b k two 1") == "2\n"
+    assert "wrong last sequence" in run("kv update b k three 1", code=1)
+    assert "has a key 'k' already" in run("kv create b k four", code=1)
+    assert run("kv create b l five") == "3\n"
+    assert run("kv get b k --raw") == "two"
+    assert read(run, "kv get b k --revision 1")["value"] == "one"
+    assert run("kv revert b k 1 --force") == "4\n"
+    assert run("kv ls b") == "k\nl\n"
+    assert "five" in run("kv ls b --verbose --display-value")
+    assert run("kv ls --names") == "b\n"
+    run("kv del b l --force")
+    assert "has no key 'l'" in run("kv get b l", code=1)
+    assert [row["operation"] for row in read(run, "kv history b l")] == ["PUT", "DEL"]
+    lines = run("kv watch b --history --count 5 --json").splitlines()
+    assert [json.loads(line)["revision"] for line in lines] == [1, 2, 3, 4, 5]
+    run("kv purge b k --force")
+    assert "2 deleted keys are gone" in run("kv compact b --force")
+    assert read(run, "kv edit b --history 5")["config"]["max_msgs_per_subject"] == 5
+    assert "words" in run("kv info b")
+    run("kv del b --force")
+    assert "No buckets" in run("kv ls")
+
+
+def test_an_object_store_is_used_from_the_command_line(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = bytes(range(256)) * 1_000
+    (tmp_path / "f").write_bytes(data)
+    assert read(run, "object add o --description files")["config"]["name"] == "OBJ_o"
+    put = read(run, "object put o f --name g --header A:b --chunk-size 10K --no-progress")
+    assert (put["size"], put["chunks"], put["headers"]) == (len(data), 25, {"A": ["b"]})
+    assert "use --force" in run("object put o f --name g", code=2)
+    assert "g: " in run("object get o g --no-progress")
+    assert (tmp_path / "g").read_bytes() == data
+    assert "use --force" in run("object get o g", code=2)
+    assert "leads out" in run("object get o ../g", code=2)
+    assert run("object ls o --names") == "g\n"
+    assert "SHA-256=" in run("object info o g")
+    assert json.loads(run("object watch o --count 1 --json"))["name"] == "g"
+    run("object rm o g --force")
+    assert "has no object 'g'" in run("object get o g --force", code=1)
+    run("object seal o --force")
+    assert "files" in run("object info o")
+    assert run("object ls --names") == "o\n"
+    run("object rm o --force")
