@@ -51,14 +51,6 @@ ALIASES = {
     "con": "consumer",
     "obj": "object",
 }
-    "publish": "pub",
-    "subscribe": "sub",
-    "request": "req",
-    "ctx": "context",
-    "str": "stream",
-    "con": "consumer",
-    "obj": "object",
-}
 
 
 class Tree(click.Group):
