@@ -218,6 +218,9 @@ DIRECT_BATCH_SIZE = 32 * MIB
 # Streams, and consumers, that one scrape of the metrics tells of: each costs some tens of lines.
 METRIC_STREAMS = 10_000
 
+# How often the operator is told that streams may not store more: each refused message would fill the log.
+EXCEEDED_TOLD_NS = 10_000_000_000
+
 # Threads that sync, seal and compact: one sync of each of two disks, or a sync beside longer work.
 STREAM_WORK_THREADS = 2
 # What streams may take where the machine does not tell what it has.

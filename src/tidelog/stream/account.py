@@ -243,6 +243,13 @@ class AccountStreams:
         """The log of a stream takes nothing any more."""
         self.engine.log.error(f"Stream {self.name} > {stream.name} can be read and not written to: {error}")
 
+    def stream_refuses(self, stream: Stream, refusal: object) -> None:
+        """The log of a stream takes nothing for a while, or (None) takes messages again."""
+        if refusal is None:
+            self.engine.log.info(f"Stream {self.name} > {stream.name} takes messages again")
+        else:
+            self.engine.log.error(f"Stream {self.name} > {stream.name} takes no messages: {refusal}")
+
     # ---- what an account may have ----
 
     def check_overlap(self, config: StreamConfig) -> None:

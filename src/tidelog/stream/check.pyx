@@ -241,6 +241,7 @@ cdef class Checks(Subscriber):
             self.settle()
             size = encoded_size(draft.subject_size, draft.header_size, draft.payload_size, False)
             if not self.budget.above.has_room(size):
+                self.account.engine.tell_exceeded(self.config.storage)
                 raise failure.INSUFFICIENT_RESOURCES()
             if not self.budget.has_room(size):
                 raise failure.ACCOUNT_RESOURCES_EXCEEDED()

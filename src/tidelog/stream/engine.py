@@ -26,7 +26,7 @@ import msgspec
 from tidelog.base.chance import Chance
 from tidelog.base.clock import Clock
 from tidelog.base.errors import StorageError
-from tidelog.base.limits import OPENING_THREADS
+from tidelog.base.limits import EXCEEDED_TOLD_NS, OPENING_THREADS
 from tidelog.base.timer import Timer, Timers
 from tidelog.base.work import Worker, attempt
 from tidelog.disk.disk import Disk
@@ -112,6 +112,7 @@ class Engine:
         self.consumer_store = ConsumerStore(self)
         self.accounts: dict[str, AccountStreams] = {}
         self.failures: dict[str, str] = {}  # directories of streams that were not opened, and why
+        self._exceeded_ns: dict[str, int] = {}  # when that was told, by kind of storage
         self._unfinished: list[Unfinished] = []
         self._due: list[tuple[int, int, Stream]] = []
         self._order = 0
@@ -133,6 +134,14 @@ class Engine:
         account = AccountStreams(self, name, interest, limits if limits is not None else AccountLimits())
         self.accounts[name] = account
         return account
+
+    def tell_exceeded(self, storage: str) -> None:
+        """A message was refused because all streams together have as much as they may; not told of every one."""
+        now_ns = self.clock.monotonic_ns()
+        told_ns = self._exceeded_ns.get(storage)
+        if told_ns is None or now_ns - told_ns >= EXCEEDED_TOLD_NS:
+            self._exceeded_ns[storage] = now_ns
+            self.log.warn(f"JetStream {storage} resource limits exceeded for server")
 
     def close_account(self, name: str) -> None:
         """The account has no streams any more; what is in files stays there."""

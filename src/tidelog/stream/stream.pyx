@@ -152,6 +152,15 @@ cdef class Stream(Intake):
         self.log.commit()
         self.settle()
         self.flush()
+        if (self.log.refusal is not None) != self.refusing:
+            self.tell_refusing()
+
+    cdef int tell_refusing(self) except -1:
+        """The log takes nothing for a while, or takes messages again."""
+        self.refusing = self.log.refusal is not None
+        if self.log.failure is None:
+            self.account.stream_refuses(self, self.log.refusal)
+        return 0
 
     def touch(self) -> None:
         """There is something to do at the end of this tick."""
@@ -163,6 +172,8 @@ cdef class Stream(Intake):
         self.log.tick()
         self.settle()
         self.flush()
+        if (self.log.refusal is not None) != self.refusing:
+            self.tell_refusing()
 
     def committed(self) -> None:
         """Readers see more than before."""

@@ -310,3 +310,30 @@ def test_an_idle_tail_is_synced_when_its_time_has_come() -> None:
     assert stream.log.state().synced_seq == 0
     shore.advance(1.1)
     assert stream.log.state().synced_seq == 1
+
+
+def test_the_operator_hears_of_a_full_disk_once() -> None:
+    disk = SimDisk(1)
+    shore = Shore(disk)
+    shore.stream()
+    disk.size_max = disk.machine.used_size()
+    for _ in range(3):
+        shore.send(b"S.a", b"payload")
+        shore.engine.commit()
+    (told,) = shore.lines.of("error")
+    assert told.startswith("Stream $G > S takes no messages: the disk is full")
+    disk.size_max = 1 << 62
+    shore.advance(1)
+    assert shore.lines.of("info")[-1] == "Stream $G > S takes messages again"
+    assert shore.publish(b"S.a")["seq"] == 2
+
+
+def test_the_operator_hears_now_and_then_that_streams_may_not_store_more() -> None:
+    shore = Shore(settings=EngineSettings(max_memory_size=100))
+    shore.stream(storage="memory")
+    for _ in range(3):
+        assert shore.refused(b"S.a", b"x" * 200)[0] == 10023
+    assert shore.lines.of("warn") == ["JetStream memory resource limits exceeded for server"]
+    shore.advance(11)
+    shore.refused(b"S.a", b"x" * 200)
+    assert len(shore.lines.of("warn")) == 2
