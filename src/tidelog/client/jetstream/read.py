@@ -134,16 +134,19 @@ class StreamReader:
         self, seq: int | None, end_time: str, count: int | None, stop_seq: int, page_count: int
     ) -> Iterator[StoredMessage]:
         request: Document = {"reverse": True, "stop_seq": max(1, stop_seq)}
-        if end_time:
-            request["end_time"] = end_time
         if seq is not None:
-            request["seq"] = seq
-        elif not end_time:
+            # There is one anchor for each request.
+            request["seq"] = min(seq, self._last_up_to(end_time)) if end_time else seq
+        elif end_time:
+            request["end_time"] = end_time
+        else:
             request["last_by_subj"] = self._subject or ">"
         while count is None or count > 0:
             wanted = page_count if count is None else min(count, page_count)
             if self._subject and "last_by_subj" not in request:
                 request["prev_by_subj"] = self._subject
+            if request.get("seq") == 0:
+                return
             page = get_batch(self._js, self._stream, {**request, "batch": wanted})
             yield from page.messages
             if not page.messages or page.pending == 0 or page.messages[-1].seq <= stop_seq:
