@@ -114,8 +114,8 @@ class Builder:
             headers=not self.found.pop("no_headers", False),
         )
 
-    def jetstream(self) -> JetStreamSettings:
-        settings = JetStreamSettings(**self.section("jetstream"))
+    def jetstream(self, sync: str) -> JetStreamSettings:
+        settings = JetStreamSettings(**self.section("jetstream"), sync=sync)
         store_dir = self.found.pop("store_dir", "")
         if store_dir and settings.store_dir:
             self.fail("Duplicate 'store_dir' configuration", "store_dir")
@@ -123,7 +123,9 @@ class Builder:
 
     def options(self, config_file: str, config_digest: str) -> Options:
         broker = self.broker()
-        jetstream = self.jetstream()
+        own = self.found.pop("own", {})
+        self.found["compat_metrics"] = own.get("compat_metrics", "")
+        jetstream = self.jetstream(own.get("sync", ""))
         cluster = ClusterSettings(**self.section("cluster"))
         log = LogSettings(**self.section("log"))
         self.found["http_base_path"] = base_path(self.found.get("http_base_path", ""))

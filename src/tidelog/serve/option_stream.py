@@ -3,6 +3,7 @@
 Encryption at rest is refused: what was asked to be encrypted must not be written in the clear.
 """
 
+import json
 from typing import Any
 
 from tidelog.serve.conf import Node
@@ -70,6 +71,27 @@ def jetstream_table(findings: Findings) -> Table:
         "meta_compact_sync": (UNKEPT, boolean),
         "max_concurrent_io": (UNKEPT, concurrent_io),
     }
+
+
+def read_sync(node: Node, findings: Findings) -> str:
+    """When streams are synced: the name of a preset, or a map of knobs, which is kept as JSON."""
+    from tidelog.log.policy import PRESETS  # only configurations that say so pay for it
+
+    if isinstance(node.value, str):
+        if node.value not in PRESETS:
+            raise fault(
+                node, f"sync policy {quoted(node.value)} is not known; use one of {', '.join(PRESETS)}"
+            )
+        return node.value
+    knobs: Table = {
+        "on_commit": ("on_commit", boolean),
+        "messages": ("messages", integer),
+        "interval": ("interval", lambda item: duration_ns(item, "interval")),
+    }
+    found = read_section(table_of(node, "Expected the name of a sync policy or a map"), knobs, findings)
+    if any(value < 0 for value in found.values()):
+        raise fault(node, "sync policy: messages and interval may not be negative")
+    return json.dumps(found)
 
 
 def refuse_encryption(node: Node) -> None:

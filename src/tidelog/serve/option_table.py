@@ -46,7 +46,7 @@ from tidelog.serve.option_listener import (
     read_websocket,
     write_timeout,
 )
-from tidelog.serve.option_stream import read_jetstream
+from tidelog.serve.option_stream import read_jetstream, read_sync
 from tidelog.serve.option_tls import tls_reader
 from tidelog.serve.option_user import read_authorization
 
@@ -155,6 +155,14 @@ def compat_metrics(node: Node) -> str:
     return text(node)
 
 
+def read_own(node: Node, findings: Findings) -> dict[str, Any]:
+    rows: Table = {
+        "compat_metrics": ("compat_metrics", compat_metrics),
+        "sync": ("sync", lambda item: read_sync(item, findings)),
+    }
+    return read_section(table_of(node, "Expected tidelog to be a map"), rows, findings)
+
+
 # -- the table --
 
 
@@ -167,11 +175,6 @@ def option_table(findings: Findings) -> Table:
                 findings.not_built(node, f"'{what}'")
 
         return read
-
-    def own(node: Node) -> str:
-        rows: Table = {"compat_metrics": ("compat_metrics", compat_metrics)}
-        found = read_section(table_of(node, "Expected tidelog to be a map"), rows, findings)
-        return str(found.get("compat_metrics", ""))
 
     def switches(node: Node) -> bool:
         for name, value in table_of(node, "error parsing feature flags: unsupported type").items():
@@ -199,7 +202,7 @@ def option_table(findings: Findings) -> Table:
         "ports_file_dir": ("ports_file_dir", text),
         "lame_duck_duration": ("lame_duck_duration_s", lame_duck_duration_s),
         "lame_duck_grace_period": ("lame_duck_grace_s", lame_duck_grace_s),
-        "tidelog": ("compat_metrics", own),
+        "tidelog": ("own", lambda node: read_own(node, findings)),
         # Monitoring
         "http": ("http", listen),
         "https": ("https", listen),

@@ -116,6 +116,9 @@ class JetStreamSettings(Record):
     domain: str = ""
     max_memory_size: int = -1
     max_file_size: int = -1
+    # When streams in files are synced that do not say themselves: a preset, or knobs as JSON; empty: as the next two
+    # say.
+    sync: str = ""
     sync_interval_s: float = 0.0  # 0: before every acknowledgement, as with `sync_always`
     sync_always: bool = False
     strict: bool = True

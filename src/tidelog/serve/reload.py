@@ -79,6 +79,7 @@ RULES = (
         "at once; may only grow",
         grows=True,
     ),
+    fixed("jetstream.sync", "tidelog.sync", "SyncPolicy", "open logs follow it"),
     fixed("jetstream.sync_interval_s", "jetstream.sync_interval", "SyncInterval", "open logs follow it"),
     fixed("jetstream.sync_always", "jetstream.sync_interval", "SyncAlways", "open logs follow it"),
     Rule("jetstream.strict", "jetstream.strict", "NoJetStreamStrict", "at once"),

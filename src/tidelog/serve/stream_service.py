@@ -25,6 +25,7 @@ from tidelog.disk.real import RealDisk
 from tidelog.log.policy import STRICT, SyncPolicy
 from tidelog.serve.options import JetStreamSettings, Options
 from tidelog.stream.engine import Engine, EngineSettings, Recovery
+from tidelog.stream.storage import read_policy
 from tidelog.stream.surroundings import AccountLimits
 
 if TYPE_CHECKING:
@@ -210,7 +211,9 @@ def engine_settings(settings: JetStreamSettings, disk: RealDisk) -> EngineSettin
 
 
 def sync_policy(settings: JetStreamSettings) -> SyncPolicy:
-    """Strict, unless the configuration says how often to sync."""
+    """Strict, unless the configuration says otherwise."""
+    if settings.sync:
+        return read_policy(settings.sync)
     if settings.sync_always or not settings.sync_interval_s:
         return STRICT
     return SyncPolicy(on_commit=False, messages=0, interval_ns=round(settings.sync_interval_s * 1e9))

@@ -4,11 +4,13 @@ import pytest
 
 from tidelog.base.errors import ConfigError, ConfigErrors
 from tidelog.broker.settings import GLOBAL_ACCOUNT, AccountSettings, Limits, Mapping
+from tidelog.log.policy import SyncPolicy
 from tidelog.serve.conf import parse_text
 from tidelog.serve.field import Findings
 from tidelog.serve.option_build import build_options
 from tidelog.serve.option_table import option_table, read_options
 from tidelog.serve.options import Options
+from tidelog.stream.storage import read_policy
 
 
 def options_of(text: str) -> Options:
@@ -165,6 +167,18 @@ def test_names_and_tags() -> None:
     assert options.server_name == "s"
     assert options.broker.tags == ("a", "b")
     assert options.broker.metadata == (("x", "1s"), ("y", "2s"))
+
+
+def test_the_sync_policy_of_streams() -> None:
+    assert options_of("tidelog { sync: balanced }").jetstream.sync == "balanced"
+    knobs = options_of("tidelog { sync { messages: 5, interval: '250ms' } }").jetstream.sync
+    assert read_policy(knobs) == SyncPolicy(messages=5, interval_ns=250_000_000)
+    for text, message in (
+        ("tidelog { sync: often }", 'sync policy "often" is not known'),
+        ("tidelog { sync { messages: -1 } }", "may not be negative"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            options_of(text)
 
 
 def test_compat_metrics_have_a_prefix() -> None:
