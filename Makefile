@@ -1,10 +1,10 @@
-# make setup | demo | test | soak | lint | bench | bench-compare | bench-store | peer-suites | fuzz | clean
+# make setup | demo | test | soak | soak-streams | lint | bench | bench-compare | bench-store | peer-suites | fuzz | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
-.PHONY: setup demo test soak lint format bench bench-compare bench-store peer-suites fuzz clean
+.PHONY: setup demo test soak soak-streams lint format bench bench-compare bench-store peer-suites fuzz clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.built
@@ -34,6 +34,12 @@ SOAK_SECONDS ?= 60
 soak: setup
 	PYTHONPATH=tests $(BIN)/python -m sim.soak --seconds $$(( $(SOAK_SECONDS) / 2 ))
 	PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $$(( $(SOAK_SECONDS) / 2 ))
+
+# The same for servers with streams and stock clients.
+SOAK_KILLS ?= 100
+
+soak-streams: setup
+	PYTHONPATH=tests $(BIN)/python -m crash.stream_soak --kills $(SOAK_KILLS)
 
 lint: setup
 	$(BIN)/ruff check src tests fuzz
