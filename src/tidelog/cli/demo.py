@@ -1,4 +1,4 @@
-"""`tidelog demo`: a server, a stock client's messages through it, and a small table of what came of it.
+"""`tidelog demo`: a server, a stock client's messages through it and into a stream, and a table of what came of it.
 
 The client is nats-py, as its users run it, so the figures are what a Python program sees; `tidelog bench compare`
 measures the server.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from tidelog.cli.demo_figure import Figure, expect
+from tidelog.cli.demo_stream import stream_figures
 from tidelog.testing.peer import ServerProcess, tidelog_argv
 
 EVENTS = 100_000
@@ -23,15 +24,12 @@ REQUESTS = 2_000
 EVENT = b'{"order":"A-1042","item":"lamp","quantity":2,"price":19.9}'
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    what: str
-    value: str
-
-
 @click.command()
 def demo() -> None:
-    """Start a server, send messages through it from a stock client, and show figures."""
+    """Start a server, send messages through it from a stock client, and show figures.
+
+    A stream is written, read in both directions and worked on; the server is killed, and nothing is lost.
+    """
     try:
         import nats
     except ImportError:
@@ -42,11 +40,14 @@ def demo() -> None:
             f"Tidelog listens on [bold]{server.url}[/], monitoring on http://127.0.0.1:{server.monitor_port}"
         )
         figures = asyncio.run(play(server.url, nats))
+    streams = stream_figures(console, nats)
     table = Table(title="What a nats-py program saw")
     table.add_column("what")
     table.add_column("value", justify="right")
-    for figure in figures:
-        table.add_row(figure.what, figure.value)
+    for part in (figures, streams):
+        table.add_section()
+        for figure in part:
+            table.add_row(figure.what, figure.value)
     console.print(table)
 
 
@@ -136,8 +137,3 @@ async def ask(client: Any) -> list[Figure]:
         Figure("request and reply, median", f"{statistics.median(times_us):,.0f} us"),
         Figure("a request that nobody answers", refused),
     ]
-
-
-def expect(true: bool, what: str) -> None:
-    if not true:
-        raise click.ClickException(f"the demo expected {what} and got something else")
