@@ -304,6 +304,7 @@ cdef class Interest:
         cdef Node node
         cdef Route route = Route()
         cdef Subscription subscription
+        cdef int accepted
         if b"" in tokens:
             return None
         for token in tokens:
@@ -324,12 +325,15 @@ cdef class Interest:
             if node.any_token is not None:
                 add(node.any_token, plain, groups)
         for members in [plain, *groups.values()]:
-            for subscription in members:
-                if subscription.subscriber.selective():
+            for subscription in list(members):
+                accepted = subscription.subscriber.accepts_below(prefix)
+                if accepted < 0:
                     return None
+                if accepted == 0:
+                    members.remove(subscription)
         route.subject = prefix
         route.shared = True
-        route.fill(plain, list(groups.values()))
+        route.fill(plain, [members for members in groups.values() if members])
         return route
 
     cdef int drop_routes(self) except -1:

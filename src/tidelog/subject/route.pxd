@@ -24,6 +24,7 @@ cdef class Subscriber:
     cdef bint deliver(self, Target* target, Message* message, Subscriber publisher) except -1
     cdef bint accepts(self, Subscription subscription, bytes subject) except -1
     cdef bint selective(self) noexcept
+    cdef int accepts_below(self, bytes prefix) except -2
     cdef object origin(self)
 
 

@@ -31,6 +31,10 @@ cdef class Subscriber:
         """Whether `accepts` may differ from subject to subject."""
         return False
 
+    cdef int accepts_below(self, bytes prefix) except -2:
+        """What `accepts` says of all subjects below `prefix`: 1 yes, 0 no, -1 it may differ."""
+        return -1 if self.selective() else 1
+
     cdef object origin(self):
         """Who this is when it publishes, for callbacks that must know; None: the server itself."""
         return None
@@ -91,6 +95,11 @@ cdef class Reception(Subscriber):
 
     cdef bint selective(self) noexcept:
         return len(self.elsewhere) > 0
+
+    cdef int accepts_below(self, bytes prefix) except -2:
+        if prefix.startswith(self.elsewhere):
+            return 0
+        return -1 if any(other.startswith(prefix) for other in self.elsewhere) else 1
 
 
 cdef class Subscription:

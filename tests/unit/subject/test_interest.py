@@ -9,7 +9,7 @@ import pytest
 from tidelog.base import limits
 from tidelog.base.chance import Chance
 from tidelog.subject.interest import Interest, tokens_of
-from tidelog.subject.route import Callback, Subscriber, Subscription
+from tidelog.subject.route import Callback, Reception, Subscriber, Subscription
 from unit.broker.house import House
 
 NOBODY = Subscriber()
@@ -270,3 +270,16 @@ def test_a_message_of_a_family_says_its_own_subject() -> None:
         assert interest.publish(subject, b"r", b"hi", Chance()) == 2
         assert client.read() == b"MSG %s 1 r 2\r\nhi\r\n" % subject
         assert queue.read() == b"MSG %s 22 r 2\r\nhi\r\n" % subject
+
+
+def test_what_others_answer_is_a_family_all_the_same() -> None:
+    """ROUTE-8: a reception that leaves a prefix to others keeps no subjects below it, or below another, apart."""
+    interest = Interest()
+    reception = Subscription(b"api.>", b"", b"", Reception(lambda *_: None, (b"api.read.",)))
+    interest.insert(reception)
+    reader = subscribe(interest, b"api.read.>")
+    for number in range(limits.ROUTE_FAMILY_AFTER * 2):
+        assert interest.targets(b"api.read.%d" % number) == ([reader], [])
+        assert interest.targets(b"api.write.%d" % number) == ([reception], [])
+    assert interest.targets(b"api.read") == ([reception], [])
+    assert interest.cached == 2 * limits.ROUTE_FAMILY_AFTER + 1
