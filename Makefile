@@ -16,6 +16,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt setuptools Cython
 	TIDELOG_COMPILE=later $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -c 'import sys; from tidelog.spark.java import main; sys.exit(main())'
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed setup.py $(SOURCES)

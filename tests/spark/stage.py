@@ -18,7 +18,7 @@ from tidelog.client import Connection, connect
 from tidelog.client.jetstream import JetStream, Outgoing, Publisher
 from tidelog.testing.peer import ServerProcess, nats_server_path, tidelog_argv
 
-KINDS = ("nats-server",)
+KINDS = ("nats-server", "tidelog")
 _names = itertools.count(1)
 
 
@@ -41,7 +41,7 @@ class Stage:
     """`kill` ends the server as a crash would; `start` brings it back at the same address with what it had stored."""
 
     def __init__(self, argv: Sequence[str], directory: Path, config: str = "") -> None:
-        self._argv = list(argv)
+        self.argv = list(argv)
         self._directory = directory
         self._config = config
         self._server: ServerProcess | None = None
@@ -60,7 +60,7 @@ class Stage:
     def start(self) -> None:
         flags = ["-js", "-sd", str(self._directory), *self._flags]
         config = self._config or None
-        self._server = ServerProcess(self._argv, config=config, flags=flags, monitor=False).start()
+        self._server = ServerProcess(self.argv, config=config, flags=flags, monitor=False).start()
         # The next one listens at the same place.
         self._flags = ["-p", str(self._server.port)]
         self.url = self._server.url

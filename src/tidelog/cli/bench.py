@@ -32,6 +32,7 @@ from tidelog.bench.store.run import StoreReport
 from tidelog.bench.store.run import run as run_store
 from tidelog.bench.store.stage import ROUNDS
 from tidelog.cli import output
+from tidelog.cli.bench_spark import spark_command
 
 PEER_NAME = "nats-server"
 # Of a processor: above this a person is told that the machine was not idle.
@@ -141,6 +142,9 @@ def chosen(names: tuple[str, ...], kind: str | None) -> list[Case | StreamCase]:
     core = named(names) if kind != "js" and (not names or set(names) & set(CORE_NAMES)) else []
     streams = named_streams(names) if kind != "core" and (not names or set(names) & set(STREAM_NAMES)) else []
     return [*core, *streams]
+
+
+bench.add_command(spark_command)
 
 
 def suitable(names: tuple[str, ...], target: Target) -> list[Case]:

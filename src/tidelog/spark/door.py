@@ -4,7 +4,8 @@ A door gives the messages of a piece that match the filters, in the order of the
 `Watch` where something was missing, and what has been read when a connection is lost: the task decides what that
 means.
 
-    DirectGet   batched Direct Get, of any JetStream from 2.11 on
+    DirectDoor   batched Direct Get, of any JetStream from 2.11 on
+    BlockDoor    blocks of Arrow, of Tidelog (`block_door`)
 
 How it works: one answer is read to its end before its rows are handed on, so that a Spark that takes its time never
 lets a server wait. An answer is bounded in messages and in bytes far below what servers allow to be pending.
@@ -12,7 +13,7 @@ lets a server wait. An answer is bounded in messages and in bytes far below what
 Several filters are asked for one after the other, window by window of sequences, and put in order here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
@@ -31,12 +32,25 @@ WINDOW = 131_072
 
 
 class Watch:
-    """`missing_seq` is the first sequence that should have come and did not; `short` tells of fewer matches than
-    counted."""
+    """What a door noticed: the first sequence that should have come and did not, or that the server knows is damaged.
+
+    `short`: fewer matches came than were counted before.
+    """
 
     def __init__(self) -> None:
         self.missing_seq: int | None = None
+        self.damaged_seq: int | None = None
         self.short = False
+
+    def miss(self, seqs: Iterable[int]) -> None:
+        self.missing_seq = (
+            min(seqs, default=self.missing_seq) if self.missing_seq is None else self.missing_seq
+        )
+
+    def damage(self, seqs: Iterable[int]) -> None:
+        self.damaged_seq = (
+            min(seqs, default=self.damaged_seq) if self.damaged_seq is None else self.damaged_seq
+        )
 
 
 class Door(Protocol):
@@ -59,8 +73,8 @@ class DirectDoor:
         next_seq = piece.start_seq
         while next_seq < piece.end_seq:
             columns = self._link.attempt(partial(self._ask, piece, next_seq, piece.end_seq - next_seq, ""))
-            if watch.missing_seq is None and columns.missing_from(next_seq, piece.end_seq):
-                watch.missing_seq = columns.missing_from(next_seq, piece.end_seq)
+            missing = columns.missing_from(next_seq, piece.end_seq)
+            watch.miss(() if missing is None else (missing,))
             if not columns.last_seq:
                 return
             next_seq = columns.last_seq + 1

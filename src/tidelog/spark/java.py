@@ -1,5 +1,7 @@
 """Finding a Java that runs Spark, or saying how to get one.
 
+`make setup` runs `main`: where Java is missing, and apt-get is there and may be used, it installs one.
+
 Spark 4 needs Java 17 or newer, as a whole: trimmed runtimes lack the module `jdk.incubator.vector`, with which
 Spark's launcher always starts.
 """
@@ -8,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,17 +20,20 @@ OLDEST = 17
 # Where systems put what they install.
 PLACES = ("/usr/lib/jvm/*", "/opt/java/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home")
 ANSWER_S = 20.0
+# The first that a distribution has.
+PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "openjdk-25-jre-headless")
+INSTALL_S = 900.0
 
 
 class JavaMissing(TidelogError):
     """There is no Java that Spark could use."""
 
 
-def find_java(environment: Mapping[str, str] | None = None, places: tuple[str, ...] = PLACES) -> Path:
+def find_java(environment: Mapping[str, str] | None = None, places: tuple[str, ...] | None = None) -> Path:
     """The home of a Java that is new enough: JAVA_HOME, then the one on PATH, then where systems put them."""
     known = os.environ if environment is None else environment
     seen = []
-    for home in _homes(known, places):
+    for home in _homes(known, PLACES if places is None else places):
         version = java_version(home)
         if version >= OLDEST:
             return home
@@ -62,3 +68,33 @@ def _homes(environment: Mapping[str, str], places: tuple[str, ...]) -> Iterator[
         for path in sorted(base.glob(place[len(str(base)) + 1 :]), reverse=True) if base.is_dir() else ():
             if (path / "bin" / "java").is_file():
                 yield path
+
+
+def install_java(packages: tuple[str, ...] = PACKAGES) -> None:
+    """With apt-get, as root. Whether it worked, `find_java` says."""
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        return
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in ("update", *(f"install -y --no-install-recommends {package}" for package in packages)):
+        ran = subprocess.run(
+            ["apt-get", "-q", *command.split()],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            timeout=INSTALL_S,
+            check=False,
+        )
+        if command != "update" and ran.returncode == 0:
+            return
+
+
+def main() -> int:
+    """Java is there, is installed, or it is said how to get it; all of these are a success of the setup."""
+    try:
+        find_java()
+    except JavaMissing:
+        install_java()
+        try:
+            print(f"installed Java: {find_java()}")
+        except JavaMissing as error:
+            print(f"note: {error}", file=sys.stderr)
+    return 0

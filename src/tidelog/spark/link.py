@@ -56,6 +56,8 @@ class Link:
         self._with_headers = with_headers
         self._connection: Connection | None = None
         self._bulk: BulkGet | None = None
+        # Whether the server answers in blocks of Arrow; None until somebody wanted to know.
+        self.blocks: bool | None = None
 
     def connection(self) -> Connection:
         if self._connection is None:
@@ -96,6 +98,7 @@ class Link:
 
     def close(self) -> None:
         self._bulk = None
+        self.blocks = None
         if self._connection is not None:
             with contextlib.suppress(ClientError):
                 self._connection.close()

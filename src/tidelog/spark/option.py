@@ -145,6 +145,8 @@ class ReadOptions:
     fail_on_data_loss: bool
     include_headers: bool
     kafka_rows: bool
+    # Whether blocks of Arrow may be asked for, where the server has them.
+    blocks: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,6 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     for subject in subjects:
         if not is_valid_subject(subject.encode()):
             raise OptionError("subjects", f"{subject!r} is no subject or wildcard")
-    given.choice("readFrom", ("auto", "server"))
     strategy = given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"))
     return ReadOptions(
         connect=_connect_options(given),
@@ -243,6 +244,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
         include_headers=given.flag("includeHeaders", default=False),
         kafka_rows=given.choice("rowFormat", ("nats", "kafka")) == "kafka",
+        blocks=given.choice("readFrom", ("auto", "direct")) == "auto",
     )
 
 

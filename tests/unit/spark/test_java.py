@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.spark.java import JavaMissing, find_java
+from tidelog.spark.java import PACKAGES, JavaMissing, find_java, install_java
 
 
 def make_java(home: Path, version: str) -> Path:
@@ -33,3 +33,21 @@ def test_without_one_it_is_said_how_to_get_it(tmp_path: Path) -> None:
     old = make_java(tmp_path / "old", "11.0.2")
     with pytest.raises(JavaMissing, match=r"is Java 11.*apt-get install openjdk-17-jre-headless.*JAVA_HOME"):
         find_java({"JAVA_HOME": str(old), "PATH": ""}, ())
+
+
+def test_the_setup_installs_what_a_distribution_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An apt-get that knows the second package only."""
+    asked = tmp_path / "asked"
+    program = tmp_path / "apt-get"
+    program.write_text(
+        f'#!/bin/sh\necho "$*" >> {asked}\ncase "$*" in *update*|*21*) exit 0;; esac\nexit 100\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    install_java()
+    assert [line.split()[-1] for line in asked.read_text().splitlines()] == ["update", *PACKAGES[:2]]
+    asked.unlink()
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    install_java()
+    assert not asked.exists()

@@ -1,0 +1,111 @@
+"""`tidelog bench spark`: how fast Spark reads a stream, on a server of its own, and what the limit is."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tidelog.client import Connection, connect
+from tidelog.client.jetstream import JetStream
+from tidelog.testing.peer import ServerProcess
+
+STREAM = "BENCH"
+SUBJECTS = 100
+# Between looks at how much has been stored.
+FLUSH_EVERY = 100_000
+
+
+@click.command(name="spark")
+@click.option("--rows", default=1_000_000, show_default=True, type=click.IntRange(min=1000))
+@click.option(
+    "--size", default=128, show_default=True, type=click.IntRange(min=0), help="Bytes of a payload."
+)
+@click.option(
+    "--tasks", default=2, show_default=True, type=click.IntRange(min=1), help="And cores: local[TASKS]."
+)
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--server-program",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Another server than ours, with nats-server's flags.",
+)
+def spark_command(rows: int, size: int, tasks: int, rounds: int, server_program: str | None) -> None:
+    """Measure Spark's reading of a stream, all rows checked.
+
+    Spark beside a source that costs nothing, and the same read without Spark, show what the limit is.
+    """
+    try:
+        from tidelog.spark.local import session
+        from tidelog.spark.measure import measure
+    except ImportError as error:
+        raise click.ClickException(
+            f"Spark is not installed ({error}); pip install 'tidelog[spark]'"
+        ) from error
+    argv = [server_program] if server_program else [sys.executable, "-m", "tidelog", "serve"]
+    console = Console()
+    with (
+        tempfile.TemporaryDirectory(prefix="tidelog-bench-") as directory,
+        ServerProcess(argv, flags=["-js", "-sd", f"{directory}/store"], monitor=False) as server,
+        console.status("filling the stream") as status,
+    ):
+        with connect(server.url) as connection:
+            version = connection.info["version"]
+            fill(connection, rows, size)
+        spark = session("tidelog bench", master=f"local[{tasks}]")
+        try:
+            figures = measure(
+                spark,
+                {"servers": server.url, "stream": STREAM},
+                server.pid,
+                size=size,
+                tasks=tasks,
+                rounds=rounds,
+                directory=Path(directory),
+                tell=status.update,
+            )
+        finally:
+            spark.stop()
+    name = Path(argv[0]).name if server_program else "tidelog"
+    table = Table(title=f"{rows:,} messages of {size} B, local[{tasks}], {name} {version}, best of {rounds}")
+    table.add_column("what")
+    table.add_column("rows/s", justify="right")
+    table.add_row("Spark, from the stream", f"{figures.spark:,.0f}")
+    table.add_row("one task without Spark", f"{figures.door:,.0f}")
+    table.add_row("Spark, from a source that makes rows up", f"{figures.channel:,.0f}")
+    console.print(table)
+    console.print(f"limit: {figures.limit}")
+    server_us, spark_us = figures.server_cpu_s * 1e6, figures.spark_cpu_s * 1e6
+    console.print(
+        f"processor time per row: server {server_us:.2f} us, Spark {spark_us:.2f} us; "
+        f"{tasks} processors of their own allow {tasks * 1e6 / max(server_us + spark_us, 0.01):,.0f} rows/s"
+    )
+    ours, rate = figures.trigger_s * 1000, figures.rate_trigger_s * 1000
+    console.print(f"a micro-batch of one row: {ours:,.0f} ms; of Spark's rate source: {rate:,.0f} ms")
+
+
+def fill(connection: Connection, rows: int, size: int) -> None:
+    """Stored, not only sent: the stream has them all afterwards."""
+    js = JetStream(connection)
+    config = {
+        "name": STREAM,
+        "subjects": ["bench.>"],
+        "storage": "file",
+        "allow_direct": True,
+        "num_replicas": 1,
+    }
+    js.create_stream(config)
+    payload = b"x" * size
+    for number in range(rows):
+        connection.publish(f"bench.{number % SUBJECTS}", payload)
+        if (number + 1) % FLUSH_EVERY == 0:
+            wait_until_stored(js, number + 1)
+    wait_until_stored(js, rows)
+
+
+def wait_until_stored(js: JetStream, count: int) -> None:
+    js.connection.flush(60)
+    while js.stream_info(STREAM).state.messages < count:
+        js.connection.flush(60)
