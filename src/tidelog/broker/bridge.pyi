@@ -7,7 +7,7 @@ from tidelog.subject.route import Subscriber
 
 class StreamBridge(Subscriber):
     def __init__(
-        self, importer: Interest, chance: Chance, rewrite: Callable[[bytes], bytes | None] | None
+        self, importer: Interest, chance: Chance, rewrite: Callable[[bytes], bytes] | None
     ) -> None: ...
 
 class Replies:
@@ -22,6 +22,6 @@ class ServiceBridge(Subscriber):
         back: Post,
         replies: Replies,
         chance: Chance,
-        rewrite: Callable[[bytes], bytes | None] | None,
+        rewrite: Callable[[bytes], bytes] | None,
         many: bool,
     ) -> None: ...

@@ -44,7 +44,7 @@ cdef class Bridge(Subscriber):
         return True
 
     cdef bytes renamed(self, Target* target):
-        """The subject behind the bridge; None: there is none."""
+        """The subject behind the bridge. What came was subscribed to, so it matches, even if wildcards stand in it."""
         cdef bytes subject = target.own[:target.own_size]
         return subject if self.rewrite is None else self.rewrite(subject)
 
@@ -54,7 +54,7 @@ cdef class Bridge(Subscriber):
         cdef Message copy = message[0]
         cdef bytes subject = self.renamed(target)
         cdef Route route
-        if subject is None or crossed >= DEEPEST:
+        if crossed >= DEEPEST:
             return False
         route = self.interest.route(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         if route.target_count == 0:
@@ -116,7 +116,7 @@ cdef class ServiceBridge(Bridge):
         if message.reply == NULL:
             return self.lead(target, message, publisher)
         subject = self.renamed(target)
-        if subject is None or crossed >= DEEPEST:
+        if crossed >= DEEPEST:
             return False
         route = self.interest.route(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         if route.target_count == 0:

@@ -19,7 +19,7 @@ from tidelog.subject.interest import Interest
 from tidelog.subject.pattern import is_subset
 from tidelog.subject.route import Subscription
 
-Rewrite = Callable[[bytes], bytes | None] | None
+Rewrite = Callable[[bytes], bytes] | None
 
 
 class Links:
@@ -76,7 +76,7 @@ class Links:
 
         return Transform(
             source.encode(), numbered(destination.encode()), self.chance.integer, strict=True
-        ).apply
+        ).rewrite
 
     def insert(self, interest: Interest, subscription: Subscription) -> None:
         interest.insert(subscription)

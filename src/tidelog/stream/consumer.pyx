@@ -449,7 +449,11 @@ cdef class Consumer(Position):
         self.waiting.add(request)
         self.remember(request.due_ns)
         self.remember(request.beat_ns)
-        self.pump()
+        if self.waiting.prioritizes:
+            # One that is more urgent may be in the same burst.
+            self.remember(self.now_ns)
+        else:
+            self.pump()
 
     def has_room(self, Request request not None) -> bool:
         """Whether a request that does not wait can expect something; else it is told so."""

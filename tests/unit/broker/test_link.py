@@ -93,6 +93,13 @@ def test_what_is_shown_under_another_subject_stays_so(house: House) -> None:
     assert b.read() == b"MSG stored.as 1 1\r\n1\r\n"
 
 
+def test_tokens_that_look_like_wildcards_cross_a_bridge(house: House) -> None:
+    a, b = enter(house, "a"), enter(house, "b")
+    a.send(b"SUB q.* 1\r\n")
+    b.send(b"PUB ask.> 0\r\n\r\n")
+    assert a.read() == b"MSG q.> 1 0\r\n\r\n"
+
+
 def test_replies_that_are_waited_for_are_bounded(house: House) -> None:
     a, b = enter(house, "a"), enter(house, "b")
     a.send(b"SUB q.* 1\r\n")

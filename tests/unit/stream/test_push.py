@@ -303,9 +303,24 @@ def test_urgent_requests_come_first(quay: Quay) -> None:
         subject = f"own.{priority}".encode()
         quay.hear(subject, into)
         quay.ask(consumer, {"batch": 2, "expires": 60 * SECOND, "group": "g", "priority": priority}, subject)
+    quay.advance(0.001)
     quay.fill(5)
     assert {priority: [one.seq for one in into] for priority, into in heard.items()} == {
         0: [1, 2],
         1: [3, 4],
         2: [5],
     }
+
+
+def test_an_urgent_request_of_the_same_burst_comes_first(quay: Quay) -> None:
+    """CONSUMER-3"""
+    quay.stream()
+    quay.fill(3)
+    consumer = quay.consumer(priority_policy="prioritized", priority_groups=["g"])
+    heard: dict[int, list[Delivered]] = {1: [], 0: []}
+    for priority, into in heard.items():
+        subject = f"own.{priority}".encode()
+        quay.hear(subject, into)
+        quay.ask(consumer, {"batch": 2, "expires": 60 * SECOND, "group": "g", "priority": priority}, subject)
+    quay.advance(0.001)
+    assert {priority: [one.seq for one in into] for priority, into in heard.items()} == {0: [1, 2], 1: [3]}
