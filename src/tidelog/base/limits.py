@@ -279,6 +279,9 @@ FAST_BATCH_SHARE = 500
 FAST_BATCH_FLOW = 10
 FAST_BATCH_FLOW_MOST = 65_535
 
+# So long a request waits at most for what was published before it to be committed.
+REQUEST_WAIT_NS = 1_000_000_000
+
 # Schedules are looked at this often at least: somebody may set the clock.
 SCHEDULE_LOOK_NS = 60_000_000_000
 # After so many changes it is written down which schedules there are; what came later is read again after a crash.

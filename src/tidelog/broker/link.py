@@ -3,11 +3,16 @@
     links = Links(chance)
     links.lay(accounts)        all that their settings ask for, in place of those before
 
+A service's bridge is always there. That of a stream is there while somebody in the importing account listens, so that
+the exporting one (and a consumer in it) knows whether anybody does: for each subject that is listened to by itself, or
+for all of the import as soon as somebody listens with a wildcard.
+
 Settings were checked: whoever imports something may. What links an account that is not there is left out.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tidelog.base.chance import Chance
@@ -16,7 +21,7 @@ from tidelog.broker.bridge import Replies, ServiceBridge, StreamBridge
 from tidelog.broker.settings import Import
 from tidelog.stream.post import Post
 from tidelog.subject.interest import Interest
-from tidelog.subject.pattern import is_subset
+from tidelog.subject.pattern import has_wildcard, is_subset, overlaps
 from tidelog.subject.route import Subscription
 
 Rewrite = Callable[[bytes], bytes] | None
@@ -27,7 +32,8 @@ class Links:
 
     def __init__(self, chance: Chance) -> None:
         self.chance = chance
-        self.laid: list[tuple[Interest, Subscription]] = []
+        self.services: list[tuple[Interest, Subscription]] = []
+        self.streams: list[StreamLink] = []
         self.replies: dict[str, Replies] = {}
         self.known: object = None
 
@@ -40,47 +46,97 @@ class Links:
         for account in accounts.values():
             for wanted in account.settings.imports:
                 exporter = accounts.get(wanted.account)
-                if exporter is not None:
-                    self.bridge(account, exporter, wanted)
+                if exporter is None:
+                    continue
+                if wanted.service:
+                    self.link_service(account, exporter, wanted)
+                else:
+                    self.streams.append(StreamLink(account, exporter, wanted, self.chance))
 
     def take_up(self) -> None:
-        for interest, subscription in self.laid:
+        for interest, subscription in self.services:
             interest.remove(subscription)
+        for stream in self.streams:
+            stream.take_up()
         for replies in self.replies.values():
             replies.clear()
-        self.laid = []
+        self.services = []
+        self.streams = []
         self.replies = {}
 
-    def bridge(self, importer: Account, exporter: Account, wanted: Import) -> None:
+    def link_service(self, importer: Account, exporter: Account, wanted: Import) -> None:
         local = wanted.local or wanted.subject
-        if wanted.service:
-            replies = self.replies.setdefault(exporter.name, Replies(exporter.interest, self.chance))
-            service = ServiceBridge(
-                Post(exporter.interest, self.chance),
-                Post(importer.interest, self.chance),
-                replies,
-                self.chance,
-                self.rewrite(local, wanted.subject),
-                many_answers(exporter, wanted.subject),
-            )
-            self.insert(importer.interest, Subscription(local.encode(), b"", b"", service))
+        replies = self.replies.setdefault(exporter.name, Replies(exporter.interest, self.chance))
+        service = ServiceBridge(
+            Post(exporter.interest, self.chance),
+            Post(importer.interest, self.chance),
+            replies,
+            self.chance,
+            rewrite(local, wanted.subject, self.chance),
+            many_answers(exporter, wanted.subject),
+        )
+        subscription = Subscription(local.encode(), b"", b"", service)
+        importer.interest.insert(subscription)
+        self.services.append((importer.interest, subscription))
+
+
+class StreamLink:
+    """One imported stream, and the bridges that it needs now."""
+
+    def __init__(self, importer: Account, exporter: Account, wanted: Import, chance: Chance) -> None:
+        local = wanted.local or wanted.subject
+        self.importer = importer.interest
+        self.exporter = exporter.interest
+        self.subject = wanted.subject.encode()
+        # Where a destination names wildcards of the source (`$2.$1`), any token may stand.
+        self.renumbered = "$" in local
+        self.local = b".".join(
+            b"*" if self.renumbered and token[:1] == b"$" else token for token in local.encode().split(b".")
+        )
+        self.bridge = StreamBridge(importer.interest, chance, rewrite(wanted.subject, local, chance))
+        self.back = None if self.renumbered else rewrite(local, wanted.subject, chance)
+        self.literals: Counter[bytes] = Counter()
+        self.wildcards = 0
+        self.laid: dict[bytes, Subscription] = {}
+        self.importer.oversee(self.changed)
+
+    def changed(self, subscription: Subscription, came: bool) -> None:
+        """Somebody in the importing account began or ceased to listen."""
+        if not overlaps(subscription.subject, self.local):
+            return
+        step = 1 if came else -1
+        if self.renumbered or has_wildcard(subscription.subject):
+            self.wildcards += step
         else:
-            stream = StreamBridge(importer.interest, self.chance, self.rewrite(wanted.subject, local))
-            self.insert(exporter.interest, Subscription(wanted.subject.encode(), b"", b"", stream))
+            subject = subscription.subject if self.back is None else self.back(subscription.subject)
+            self.literals[subject] += step
+            if not self.literals[subject]:
+                del self.literals[subject]
+        self.settle()
 
-    def rewrite(self, source: str, destination: str) -> Rewrite:
-        if source == destination:
-            return None
-        # Only configurations with such imports pay for what this imports.
-        from tidelog.subject.transform import Transform, numbered
+    def settle(self) -> None:
+        wanted = {self.subject} if self.wildcards else set(self.literals)
+        for subject in self.laid.keys() - wanted:
+            self.exporter.remove(self.laid.pop(subject))
+        for subject in wanted - self.laid.keys():
+            self.laid[subject] = Subscription(subject, b"", b"", self.bridge)
+            self.exporter.insert(self.laid[subject])
 
-        return Transform(
-            source.encode(), numbered(destination.encode()), self.chance.integer, strict=True
-        ).rewrite
+    def take_up(self) -> None:
+        self.importer.overlook(self.changed)
+        for subscription in self.laid.values():
+            self.exporter.remove(subscription)
+        self.laid = {}
 
-    def insert(self, interest: Interest, subscription: Subscription) -> None:
-        interest.insert(subscription)
-        self.laid.append((interest, subscription))
+
+def rewrite(source: str, destination: str, chance: Chance) -> Rewrite:
+    """What makes a subject of the destination of one of the source; None: they are the same."""
+    if source == destination:
+        return None
+    # Only configurations with such imports pay for what this imports.
+    from tidelog.subject.transform import Transform, numbered
+
+    return Transform(source.encode(), numbered(destination.encode()), chance.integer, strict=True).rewrite
 
 
 def many_answers(exporter: Account, subject: str) -> bool:

@@ -21,6 +21,7 @@ cdef class Interest:
     cdef Py_ssize_t family_after
     cdef bytes shared_below
     cdef dict watchers                   # subject -> those who want to hear of its subscriptions
+    cdef tuple overseers                 # those who want to hear of all
     cdef list retired                    # former `routes` that are being let go of
     cdef readonly Py_ssize_t cached_size     # bytes in all cached routes together
     cdef readonly Py_ssize_t count

@@ -7,7 +7,8 @@ Promises
     are let go of, at once or little by little, so that they do not hold on to those who have gone.
   * Who must not receive a subject (`Subscriber.accepts`) is left out when the route is compiled, so rights on delivery
     cost nothing per message.
-  * Who watches a subject hears of every subscription that begins or ends to match it, after it did.
+  * Who watches a subject hears of every subscription that begins or ends to match it, after it did; who oversees the
+    interest, of every one.
   * Subjects that are used once (inboxes, acknowledgements) do not cost a route each: a prefix under which many new
     subjects appear, and all of them mean the same subscriptions, gets one route for the whole *family*.
 
@@ -81,6 +82,7 @@ cdef class Interest:
         self.shared_below = b""
         self.retired = []
         self.watchers = {}
+        self.overseers = ()
 
     def watch(self, bytes subject not None, callback) -> None:
         """Call back whenever a subscription that matches `subject`, which has no wildcards, came or went."""
@@ -93,6 +95,23 @@ cdef class Interest:
             callbacks.remove(callback)
         if not callbacks:
             self.watchers.pop(subject, None)
+
+    def oversee(self, overseer) -> None:
+        """Call `overseer(subscription, came)` for each that is here, and whenever one came or went."""
+        cdef list nodes = [self.root]
+        cdef Node node
+        self.overseers = (*self.overseers, overseer)
+        while nodes:
+            node = nodes.pop()
+            nodes.extend(node.children.values())
+            nodes.extend(one for one in (node.any_token, node.any_rest) if one is not None)
+            for members in [node.plain or (), *(node.queues or {}).values()]:
+                for subscription in members:
+                    overseer(subscription, True)
+
+    def overlook(self, overseer) -> None:
+        """The end of `oversee`."""
+        self.overseers = tuple(one for one in self.overseers if one != overseer)
 
     cdef int tell_watchers(self, bytes subject, bint wildcard) except -1:
         cdef list callbacks
@@ -154,6 +173,8 @@ cdef class Interest:
         self.forget(subscription.subject, has_wildcard(tokens))
         if self.watchers:
             self.tell_watchers(subscription.subject, has_wildcard(tokens))
+        for overseer in self.overseers:
+            overseer(subscription, True)
         return True
 
     cpdef bint remove(self, Subscription subscription) except -1:
@@ -202,6 +223,8 @@ cdef class Interest:
         self.forget(subscription.subject, has_wildcard(tokens))
         if self.watchers:
             self.tell_watchers(subscription.subject, has_wildcard(tokens))
+        for overseer in self.overseers:
+            overseer(subscription, False)
         return True
 
     cpdef invalidate(self):

@@ -100,6 +100,36 @@ def test_tokens_that_look_like_wildcards_cross_a_bridge(house: House) -> None:
     assert a.read() == b"MSG q.> 1 0\r\n\r\n"
 
 
+def test_the_exporter_knows_whether_anybody_listens(house: House) -> None:
+    b = enter(house, "b")
+    interest = house.broker.account("A").interest
+
+    def heard(subject: bytes) -> bool:
+        return bool(interest.targets(subject)[0])
+
+    assert not heard(b"s.x")
+    b.send(b"SUB t.x 1\r\nSUB t.x q 2\r\n")
+    assert heard(b"s.x")
+    assert not heard(b"s.y")
+    b.send(b"SUB t.* 3\r\n")
+    assert heard(b"s.y")
+    assert len(interest.targets(b"s.x")[0]) == 1
+    b.send(b"UNSUB 3\r\nUNSUB 1\r\n")
+    assert heard(b"s.x")
+    assert not heard(b"s.y")
+    b.send(b"UNSUB 2\r\n")
+    assert not heard(b"s.x")
+
+
+def test_who_listens_already_is_known_when_links_are_laid(house: House) -> None:
+    house.broker.apply(settings(()))
+    a, b = enter(house, "a"), enter(house, "b")
+    b.send(b"SUB t.x 1\r\n")
+    house.broker.apply(settings())
+    a.send(b"PUB s.x 1\r\n1\r\n")
+    assert b.read() == b"MSG t.x 1 1\r\n1\r\n"
+
+
 def test_replies_that_are_waited_for_are_bounded(house: House) -> None:
     a, b = enter(house, "a"), enter(house, "b")
     a.send(b"SUB q.* 1\r\n")

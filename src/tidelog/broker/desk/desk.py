@@ -20,6 +20,7 @@ from tidelog.base.clock import Clock
 from tidelog.base.errors import StorageError
 from tidelog.broker.account import Account
 from tidelog.broker.desk.audit import AUDIT, card_of
+from tidelog.broker.desk.line import Line
 from tidelog.broker.desk.request import Entry, Later, Parts, Request
 from tidelog.broker.desk.table import OWN_ENTRIES, SYSTEM_ENTRIES, Table
 from tidelog.broker.session import Session
@@ -112,6 +113,7 @@ class AccountDesk:
         self.post = streams.post if streams is not None else Post(account.interest, account.chance)
         clock, chance, domain = desk.clock, account.chance, desk.settings.domain
         self.events = Events(self.post, clock, chance, domain, account.name)
+        self.line = Line(streams, self.carry_out) if streams is not None else None
         self.requests = 0
         self.refusals = 0
         reception = Reception(self.receive, ELSEWHERE)
@@ -150,7 +152,7 @@ class AccountDesk:
         text = subject.decode("utf-8", "replace")
         entry = self.table.find(text.split(".")[2:]) or self.other
         if entry is not None:
-            self.carry_out(Request(self, entry, text, reply, header, body, session))
+            self.take(Request(self, entry, text, reply, header, body, session))
 
     def receive_own(
         self, subject: bytes, reply: bytes | None, header: bytes, body: bytes, session: Session | None
@@ -158,7 +160,13 @@ class AccountDesk:
         """A request beyond the peer's."""
         text = subject.decode("utf-8", "replace")
         entry = self.desk.own_table.find(text.split(".")[2:]) or UNKNOWN
-        self.carry_out(Request(self, entry, text, reply, header, body, session))
+        self.take(Request(self, entry, text, reply, header, body, session))
+
+    def take(self, request: Request) -> None:
+        if self.line is None:
+            self.carry_out(request)
+        else:
+            self.line.take(request)
 
     def carry_out(self, request: Request) -> None:
         try:
