@@ -148,6 +148,7 @@ def test_the_system_account_may_ask(harbor: Harbor) -> None:
     assert len(found["data"]["account_details"][0]["stream_detail"]) == 2
     assert answer("ACCOUNT.$G.JSZ")["data"]["name"] == "$G"
     assert answer("ACCOUNT.X.JSZ")["error"]["description"] == 'account "X" not found'
+    assert answer("SERVER.PING")["statsz"]["jetstream"]["stats"]["api"]["total"] == 3
     assert answer("ACCOUNT.$G.INFO")["data"]["jetstream_enabled"]
 
 

@@ -25,6 +25,7 @@ from tidelog.broker.settings import Permissions, SubjectRights
 from tidelog.serve.monitor import account, connz, health, inside, jetstream, peer, subsz
 from tidelog.serve.monitor.desk import Monitor, whole
 from tidelog.serve.monitor.document import Document, encode, number
+from tidelog.serve.monitor.jetstream import Jetstream
 from tidelog.serve.monitor.process import core_count, resident_size
 from tidelog.serve.monitor.query import BadQuery, Query
 from tidelog.serve.monitor.varz import ByKind, by_kind, varz
@@ -125,6 +126,7 @@ class Statsz(Document, frozen=True, kw_only=True):
     stale_connection_stats: ByKind | None = None
     stalled_clients: int = 0
     active_servers: int
+    jetstream: Jetstream | None = None
     gomaxprocs: int
 
 
@@ -318,6 +320,7 @@ class SystemDesk:
             stale_connection_stats=by_kind(broker.stale_connections) if broker.stale_connections else None,
             stalled_clients=broker.stalls,
             active_servers=1,
+            jetstream=jetstream.varz_part(monitor.state),
             gomaxprocs=1,
         )
 
