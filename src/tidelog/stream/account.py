@@ -124,7 +124,7 @@ class AccountStreams:
                 log.skip_to(config.first_seq)
                 log.commit()
             if path:
-                self.engine.catalog.write(
+                self.engine.catalog.write_first(
                     path, self.name, config.name, created_ns, msgspec.json.encode(config)
                 )
         except StorageError as error:
@@ -154,7 +154,7 @@ class AccountStreams:
             self.engine.log.warn(note)
         if disk is self.engine.disk:
             document = msgspec.json.encode(config)
-            self.engine.catalog.write(path, self.name, config.name, about.created_ns, document)
+            self.engine.catalog.write_first(path, self.name, config.name, about.created_ns, document)
         stream = self.adopt(config, log, about.created_ns, path if disk is self.engine.disk else "")
         self.events.stream_action(config.name, CREATE)
         return stream

@@ -107,8 +107,15 @@ class Catalog:
             number += 1
             path = f"{wanted}.{number}"
         path = f"{above}/{path}"
-        make_directory(self.disk, path)
+        make_directory(self.disk, above)
+        # Its own name becomes certain with `write`, so that all of a new stream costs one trip to the disk's journal.
+        self.disk.make_directory(f"{path}/{LOG}")
         return path
+
+    def write_first(self, path: str, account: str, name: str, created_ns: int, config: bytes) -> None:
+        """The stream exists from now on."""
+        self.write(path, account, name, created_ns, config)
+        self.disk.sync_directory(path.rpartition("/")[0])
 
     def write(self, path: str, account: str, name: str, created_ns: int, config: bytes) -> None:
         meta = Meta(VERSION, account, name, created_ns, msgspec.Raw(config))
