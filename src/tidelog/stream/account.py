@@ -97,15 +97,19 @@ class AccountStreams:
 
     # ---- making, changing, deleting ----
 
-    def create(self, config: StreamConfig) -> Stream:
-        """Make a stream of a checked configuration. One that is there with the same one is answered as new."""
+    def create(self, config: StreamConfig, *, judged: bool = False) -> Stream:
+        """Make a stream of a checked configuration. One that is there with the same one is answered as new.
+
+        `judged`: that there is room for it beside the others is known, too.
+        """
         there = self.streams.get(config.name)
         if there is not None:
             if there.config != config:
                 raise failure.STREAM_NAME_EXIST()
             return there
-        self.check_overlap(config)
-        self.check_limits(config)
+        if not judged:
+            self.check_overlap(config)
+            self.check_limits(config)
         try:
             policy_of(config, self.engine.settings.policy)
         except ConfigError as error:

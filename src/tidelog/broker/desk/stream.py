@@ -75,7 +75,7 @@ def create(request: Request) -> tuple[msgspec.Struct, ...]:
     streams = request.streams
     asked = request.decode(StreamConfigRequest)
     config = stream_to_create(request.tokens[2], asked, streams)
-    stream = streams.create(config)
+    stream = streams.create(config, judged=True)
     info = described(request, stream)
     # The peer leaves it out here, and only here.
     info.domain = ""
