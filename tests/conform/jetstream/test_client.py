@@ -194,7 +194,6 @@ def test_an_ordered_reader_goes_on_when_its_consumer_has_gone(filled: JetStream)
     assert list(filled.consumer_names("S")) == []
 
 
-@pytest.mark.parametrize("server", ["theirs"], indirect=True)
 def test_a_backup_is_restored_with_its_consumers(filled: JetStream, tmp_path: Path) -> None:
     filled.create_consumer("S", {"durable_name": "c", "ack_policy": "explicit"})
     sizes: list[int] = []

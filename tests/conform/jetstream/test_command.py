@@ -124,7 +124,6 @@ def test_messages_are_counted_and_taken_away(run: Run, js: JetStream) -> None:
     assert read(run, "stream info O")["config"]["sealed"] is True
 
 
-@pytest.mark.parametrize("server", ["theirs"], indirect=True)
 def test_a_stream_is_backed_up_and_restored(run: Run, js: JetStream, tmp_path: Path) -> None:
     js.create_stream({"name": "O", "subjects": ["o.*"]})
     fill(js)
