@@ -8,6 +8,7 @@ for message in StreamReader(js, "ORDERS").backward(count=10):
 
 from tidelog.client.jetstream.answer import ConsumerInfo, PubAck, StreamInfo
 from tidelog.client.jetstream.block import Block, BlockReader
+from tidelog.client.jetstream.cursor import Cursors
 from tidelog.client.jetstream.desk import JetStream
 from tidelog.client.jetstream.ordered import OrderedReader
 from tidelog.client.jetstream.publish import Outgoing, Publisher
@@ -19,6 +20,7 @@ __all__ = [
     "Block",
     "BlockReader",
     "ConsumerInfo",
+    "Cursors",
     "Delivered",
     "JetStream",
     "OrderedReader",
