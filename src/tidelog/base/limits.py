@@ -221,6 +221,9 @@ METRIC_STREAMS = 10_000
 # How often the operator is told that streams may not store more: each refused message would fill the log.
 EXCEEDED_TOLD_NS = 10_000_000_000
 
+# How often the operator is told of requests that could not be read: a client that sends them sends many.
+INVALID_TOLD_NS = 1_000_000_000
+
 # Threads that sync, seal and compact: one sync of each of two disks, or a sync beside longer work.
 STREAM_WORK_THREADS = 2
 # What streams may take where the machine does not tell what it has.

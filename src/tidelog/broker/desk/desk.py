@@ -18,6 +18,7 @@ from typing import Any
 
 from tidelog.base.clock import Clock
 from tidelog.base.errors import StorageError
+from tidelog.base.limits import INVALID_TOLD_NS
 from tidelog.broker.account import Account
 from tidelog.broker.desk.audit import AUDIT, card_of
 from tidelog.broker.desk.line import Line
@@ -73,6 +74,7 @@ class Desk:
         self.system_table = Table(SYSTEM_ENTRIES)
         self.own_table = Table(OWN_ENTRIES)
         self.accounts: dict[str, AccountDesk] = {}
+        self.told_ns: int | None = None  # when the operator last heard of a request that could not be read
 
     def open(self, account: Account, limits: AccountLimits | None, *, is_system: bool = False) -> AccountDesk:
         """Answer in an account. Without `limits` it may have no streams, and is told so."""
@@ -89,6 +91,13 @@ class Desk:
         account.close()
         if account.streams is not None:
             self.engine.close_account(name)
+
+    def tell_invalid(self, account: str, subject: str, why: str) -> None:
+        """A request could not be read; the operator is not told of every one."""
+        now_ns = self.clock.monotonic_ns()
+        if self.told_ns is None or now_ns - self.told_ns >= INVALID_TOLD_NS:
+            self.told_ns = now_ns
+            self.engine.log.warn(f"Invalid JetStream request '{account} > {subject}': {why}")
 
     @property
     def requests(self) -> int:

@@ -110,6 +110,7 @@ class Request:
         try:
             return decode(self.body, kind, strict=self.desk.settings.strict)
         except InvalidJson as error:
+            self.desk.tell_invalid(self.account.account.name, self.subject, str(error))
             raise failure.INVALID_JSON(err=str(error)) from None
 
     def decode_if_any(self, kind: type[S]) -> S:

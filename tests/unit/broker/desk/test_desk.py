@@ -172,3 +172,13 @@ def test_the_system_account_may_purge_another() -> None:
     assert reply.document["error"]["err_code"] == 10010
     (reply,) = harbor.send("$JS.API.INFO", client=system)
     assert reply.document["error"]["err_code"] == 10039
+
+
+def test_the_operator_hears_of_requests_that_cannot_be_read_now_and_then(harbor: Harbor) -> None:
+    for _ in range(3):
+        harbor.refused("STREAM.NAMES", {"odd": 1})
+    told = "Invalid JetStream request '$G > $JS.API.STREAM.NAMES': json: unknown field \"odd\""
+    assert harbor.house.log.of("warn") == [told]
+    harbor.house.advance(1)
+    harbor.refused("STREAM.NAMES", {"odd": 1})
+    assert harbor.house.log.of("warn") == [told, told]
