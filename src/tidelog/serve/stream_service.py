@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tidelog import API_LEVEL
 from tidelog.base.duration import format_duration
-from tidelog.base.errors import ConfigError, StorageError
+from tidelog.base.errors import ConfigError, DiskLocked, StorageError
 from tidelog.base.limits import STREAM_MEMORY_FALLBACK, STREAM_STORAGE_FALLBACK, STREAM_WORK_THREADS
 from tidelog.base.work import Threads
 from tidelog.broker.account import Account
@@ -42,11 +42,12 @@ class StreamService:
         self.options = options
         self.log = server.log
         settings = options.jetstream
-        self.path = store_path(settings)
-        if not settings.store_dir:
+        if settings.store_dir:
+            self.disk = RealDisk(store_in(settings.store_dir))
+        else:
             self.log.warn("Temporary storage directory used, data could be lost on system reboot")
-        make_directory(self.path)
-        self.disk = RealDisk(self.path)
+            self.disk = temporary_store()
+        self.path = self.disk.root
         self.ready = False
         self.worker = Threads(STREAM_WORK_THREADS, self.work_done)
         broker = server.broker
@@ -174,18 +175,25 @@ class StreamService:
         self.log.info("JetStream Shutdown")
 
 
-def store_path(settings: JetStreamSettings) -> str:
-    if settings.store_dir:
-        return os.path.join(settings.store_dir, DIRECTORY)
+def temporary_store() -> RealDisk:
+    """Where streams are stored if nobody has said where. Another server that nobody has told is not in the way."""
     import tempfile  # takes its time
 
-    return os.path.join(tempfile.gettempdir(), "nats", DIRECTORY)
+    above = os.path.join(tempfile.gettempdir(), "nats")
+    disk = RealDisk(store_in(above))
+    try:
+        disk.lock()
+    except DiskLocked:
+        disk = RealDisk(tempfile.mkdtemp(prefix=f"{DIRECTORY}.", dir=above))
+    return disk
 
 
-def make_directory(path: str) -> None:
-    """Raises ConfigError with the peer's words."""
-    if os.path.exists(path) and not os.path.isdir(path):
-        raise ConfigError("Can't start JetStream: storage directory is not a directory")
+def store_in(directory: str) -> str:
+    """The place for streams in a directory. Raises ConfigError with the peer's words."""
+    path = os.path.join(directory, DIRECTORY)
+    for existing in (directory, path):
+        if os.path.exists(existing) and not os.path.isdir(existing):
+            raise ConfigError("Can't start JetStream: storage directory is not a directory")
     try:
         os.makedirs(path, 0o750, exist_ok=True)
     except OSError as error:
@@ -194,6 +202,7 @@ def make_directory(path: str) -> None:
         raise ConfigError(
             f"Can't start JetStream: could not create storage directory - mkdir {where}: {reason}"
         ) from error
+    return path
 
 
 def engine_settings(settings: JetStreamSettings, disk: RealDisk) -> EngineSettings:

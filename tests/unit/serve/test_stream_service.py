@@ -48,18 +48,29 @@ def test_one_directory_is_for_one_server(tmp_path: Path) -> None:
     assert refused.value.message.startswith("Can't start JetStream: ")
 
 
+def test_servers_that_nobody_has_told_where_are_not_in_each_others_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Server(flags=["-js"]) as one, Server(flags=["-js"]) as other:
+        ask(one, "$JS.API.STREAM.CREATE.S", b'{"name": "S"}')
+        assert ask(other, "$JS.API.STREAM.NAMES")["streams"] is None
+    with Server(flags=["-js"]) as one:
+        assert ask(one, "$JS.API.STREAM.NAMES")["streams"] == ["S"]
+
+
 def test_there_must_be_a_place_for_streams(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("")
+    (tmp_path / "file").write_text("")
+    (tmp_path / "jetstream").write_text("")
+    for place in (tmp_path / "file", tmp_path):
+        with pytest.raises(ConfigError) as refused:
+            streams(place).start()
+        assert refused.value.message == "Can't start JetStream: storage directory is not a directory"
     with pytest.raises(ConfigError) as refused:
-        streams(file).start()
+        streams(tmp_path / "file" / "below").start()
     assert refused.value.message.startswith(
         "Can't start JetStream: could not create storage directory - mkdir "
     )
-    (tmp_path / "jetstream").write_text("")
-    with pytest.raises(ConfigError) as refused:
-        streams(tmp_path).start()
-    assert refused.value.message == "Can't start JetStream: storage directory is not a directory"
 
 
 def test_without_streams_nobody_answers(tmp_path: Path) -> None:
