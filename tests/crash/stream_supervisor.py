@@ -7,6 +7,7 @@ notice the kills by what their calls raise, and do not stop for them. What they 
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import time
@@ -68,7 +69,8 @@ class StreamSupervisor:
         self.ledger = StreamLedger()
         self.port = free_port()
         flags = ["-p", str(self.port), "-js", "-sd", root]
-        self.server = ServerProcess(tidelog_argv(), flags=flags, monitor=False)
+        self.server = ServerProcess(tidelog_argv(), flags=flags)
+        self.clients: list[Client] = []
         self.next_number = 0
         self.publishing = True
         self.batch: list[Msg] = []  # fetched, and still to be looked at
@@ -107,6 +109,7 @@ class StreamSupervisor:
             error_cb=quiet,
         )
         stack.push_async_callback(client.close)
+        self.clients.append(client)
         return client
 
     async def prepare(self, client: Client) -> None:
@@ -150,9 +153,19 @@ class StreamSupervisor:
         await asyncio.to_thread(self.server.start)
 
     async def until(self, reached: Any) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not reached():
-                await asyncio.sleep(0.01)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not reached():
+            assert time.monotonic() < deadline_s, f"nothing goes on:\n{await self.situation()}"
+            await asyncio.sleep(0.01)
+
+    async def situation(self) -> str:
+        """What both sides say of their connections, and of the consumer."""
+        lines = [
+            f"client: {client.stats}, {client.pending_data_size} bytes unsent" for client in self.clients
+        ]
+        for path in ("/connz?subs=1", "/jsz?consumers=1"):
+            lines.append(json.dumps(await asyncio.to_thread(self.server.monitor_json, path)))
+        return "\n".join(lines)
 
     # ---- clients ----
 

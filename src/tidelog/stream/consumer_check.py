@@ -315,6 +315,12 @@ def check_unique(name: str, config: ConsumerConfig, others: Iterable[tuple[str, 
             raise failure.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE()
 
 
+def most_consumers(stream: StreamConfig, account: AccountLimits) -> int:
+    """How many a stream may have; 0 or less: any number."""
+    most = stream.max_consumers
+    return account.max_consumers if most <= 0 or 0 < account.max_consumers < most else most
+
+
 def check_room(
     name: str,
     config: ConsumerConfig,
@@ -324,9 +330,7 @@ def check_room(
 ) -> None:
     """Whether the stream takes one consumer more, and one like this."""
     counted = [other for _, other in others if not (other.direct or other.sourcing)]
-    most = stream.max_consumers
-    if most <= 0 or 0 < account.max_consumers < most:
-        most = account.max_consumers
+    most = most_consumers(stream, account)
     if 0 < most <= len(counted):
         raise failure.MAXIMUM_CONSUMERS_LIMIT()
     if stream.retention == WORKQUEUE and not (config.direct or config.sourcing):

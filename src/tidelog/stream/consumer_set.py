@@ -9,6 +9,7 @@ What a configuration may say is judged before (tidelog.stream.request_check).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,6 +33,23 @@ if TYPE_CHECKING:
 NAME_SIZE = 8
 
 
+class Configs(Mapping[str, ConsumerConfig]):
+    """The configurations of a stream's consumers by name, as they are."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def __getitem__(self, name: str) -> ConsumerConfig:
+        config: ConsumerConfig = self.stream.consumers[name].config
+        return config
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stream.consumers)
+
+    def __len__(self) -> int:
+        return len(self.stream.consumers)
+
+
 class ConsumerSet:
     """Of one stream. Consumers tell it what becomes of them."""
 
@@ -49,8 +67,8 @@ class ConsumerSet:
             raise failure.CONSUMER_NOT_FOUND()
         return consumer
 
-    def configs(self) -> dict[str, ConsumerConfig]:
-        return {consumer.name: consumer.config for consumer in self.stream.consumers.values()}
+    def configs(self) -> Configs:
+        return Configs(self.stream)
 
     # ---- making, changing, deleting ----
 

@@ -15,6 +15,7 @@ from tidelog.stream.consumer_check import (
     check_unique,
     check_update,
     fill_defaults,
+    most_consumers,
 )
 from tidelog.stream.consumer_config import CREATE, UPDATE, ConsumerConfig, CreateConsumerRequest
 from tidelog.stream.source_check import check_filters
@@ -168,7 +169,9 @@ def consumer_to_create(
     limits, server = around.limits, around.server_limits
     fill_defaults(config, stream, server, limits, pedantic=request.pedantic)
     check_consumer(config, stream, server, limits)
-    others = list(consumers.items())
+    # There may be many, so they are looked through only for what needs it.
+    counts = stream.retention == WORKQUEUE or most_consumers(stream, limits) > 0
+    others = list(consumers.items()) if counts else []
     if before is not None:
         if request.action == CREATE:
             config.metadata = metadata.like_before(config.metadata, before.metadata)

@@ -7,12 +7,14 @@ from typing import Any, Self
 
 
 class Api:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, inbox: str = "_I") -> None:
+        """Answers come below `inbox`; two that are not to hear each other's have different ones."""
+        self.inbox = inbox.encode()
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
         self.input = self.socket.makefile("rb")
         self.input.readline()
         connect = b'{"verbose":false,"headers":true,"no_responders":true}'
-        self.socket.sendall(b"CONNECT %b\r\nSUB _I.> 1\r\n" % connect)
+        self.socket.sendall(b"CONNECT %b\r\nSUB %b.> 1\r\n" % (connect, self.inbox))
 
     def __enter__(self) -> Self:
         return self
@@ -28,9 +30,9 @@ class Api:
         name = subject.encode()
         if header:
             sizes = b"%d %d" % (len(header), len(header) + len(body))
-            self.socket.sendall(b"HPUB %b _I.x %b\r\n%b%b\r\n" % (name, sizes, header, body))
+            self.socket.sendall(b"HPUB %b %b.x %b\r\n%b%b\r\n" % (name, self.inbox, sizes, header, body))
         else:
-            self.socket.sendall(b"PUB %b _I.x %d\r\n%b\r\n" % (name, len(body), body))
+            self.socket.sendall(b"PUB %b %b.x %d\r\n%b\r\n" % (name, self.inbox, len(body), body))
         return self.next()
 
     def next(self) -> bytes:
