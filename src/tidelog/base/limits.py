@@ -330,3 +330,6 @@ SNAPSHOT_WAIT_NS = 2_000_000_000
 ARCHIVE_FRAME_SIZE = 64 * KIB
 # Files that go away while they are opened for an archive: it is begun again so often.
 ARCHIVE_TRIES = 5
+
+# Digits of what a counter is increased by at once: Python reads and writes numbers of 4,300.
+COUNTER_DIGITS = 4000

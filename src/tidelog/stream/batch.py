@@ -1,6 +1,6 @@
 """Atomic batches: messages of a stream that are stored together or not at all.
 
-    batches.take(subject, reply, header, payload)      a message with `Nats-Batch-Id`
+    batches.take(ticket, reply, subject, header, payload)      a message with `Nats-Batch-Id`
     mend(stream)                                       what a crash left of a batch goes
 
 Promises
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 BATCH_ID, BATCH_SEQ, BATCH_COMMIT = b"Nats-Batch-Id", b"Nats-Batch-Sequence", b"Nats-Batch-Commit"
 END = b"eob"
+NO_NUMBER = 2**64 - 1
 TIMEOUT, LARGE, INCOMPLETE, UNSUPPORTED = "timeout", "large", "incomplete", "unsupported"
 
 
@@ -44,10 +45,6 @@ class Part(NamedTuple):
     header: bytes
     payload: bytes
     ttl_s: int = 0
-
-    @property
-    def size(self) -> int:
-        return len(self.subject) + len(self.header) + len(self.payload)
 
 
 class Inflight:
@@ -74,10 +71,23 @@ class Inflight:
 class Waiting:
     """A batch that waits for its commit."""
 
+    __slots__ = ("due_ns", "parts", "plain", "size")
+
     def __init__(self) -> None:
         self.parts: list[Part] = []
+        self.plain = True  # none of its messages asks for anything else
         self.size = 0
         self.due_ns = 0
+
+
+class Ticket(NamedTuple):
+    """What a message says of its batch."""
+
+    batch_id: bytes
+    number: int  # NO_NUMBER: none that can be read
+    committed: bytes | None
+    level: bytes
+    plain: bool
 
 
 class Staged:
@@ -103,26 +113,27 @@ class AtomicBatches:
 
     # ---- taking messages ----
 
-    def take(self, subject: bytes, reply: bytes | None, header: bytes, payload: bytes) -> None:
+    def take(
+        self, ticket: Ticket, reply: bytes | None, subject: bytes, header: bytes, payload: bytes
+    ) -> None:
         try:
-            complete = self.stage(Part(subject, header, payload), read_fields(header))
+            complete = self.stage(ticket, Part(subject, header, payload))
             if complete is None:
                 if reply is not None and not self.stream.config.no_ack:
                     self.stream.account.post.publish(reply, b"")
                 return
-            self.commit(complete[0], complete[1], reply)
+            self.commit(ticket.batch_id, complete, reply)
         except ApiFailure as refused:
             self.stream.answer_to(reply, self.stream.refusal(refused))
 
-    def stage(self, part: Part, fields: dict[bytes, bytes]) -> tuple[bytes, list[Part]] | None:
+    def stage(self, ticket: Ticket, part: Part) -> Waiting | None:
         """Put a message to its batch. Returns that, if it is complete; raises ApiFailure."""
-        batch_id = fields[BATCH_ID]
+        batch_id, number, committed, level, plain = ticket
         if len(batch_id) > limits.ATOMIC_BATCH_ID_SIZE:
             raise failure.ATOMIC_PUBLISH_INVALID_BATCH_ID()
-        number = read_sequence(fields.get(BATCH_SEQ, b"-") or b"-")
         if number >= 2**63:
             raise failure.ATOMIC_PUBLISH_MISSING_SEQ()
-        end = fields.get(BATCH_COMMIT) == END
+        end = committed == END
         size = number - 1 if end else number
         batch = self.waiting.get(batch_id)
         if batch is None:
@@ -131,12 +142,10 @@ class AtomicBatches:
                     raise failure.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=limits.ATOMIC_BATCH_MESSAGES)
                 raise failure.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
             batch = self.begin(batch_id)
-        committed = fields.get(BATCH_COMMIT)
         if committed is not None and committed not in (b"1", END):
             self.forget(batch_id)
             raise failure.ATOMIC_PUBLISH_INVALID_BATCH_COMMIT()
-        level = fields.get(b"Nats-Required-Api-Level")
-        if level is not None:
+        if level:
             if read_sequence(level) > API_LEVEL:
                 self.abandon(batch_id, UNSUPPORTED)
                 raise failure.REQUIRED_API_LEVEL()
@@ -147,22 +156,28 @@ class AtomicBatches:
         if size > limits.ATOMIC_BATCH_MESSAGES:
             self.abandon(batch_id, LARGE)
             raise failure.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=limits.ATOMIC_BATCH_MESSAGES)
-        if self.engine.staged.size + part.size > limits.ATOMIC_BATCHES_SIZE:
-            self.abandon(batch_id, LARGE)
-            raise failure.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
         if end:
             last = batch.parts[-1]
             batch.parts[-1] = last._replace(header=with_line(last.header, BATCH_COMMIT, b"1"))
         else:
-            batch.parts.append(part)
-            batch.size += part.size
-            self.engine.staged.size += part.size
+            self.add(batch_id, batch, part, plain)
         if committed is None:
-            batch.due_ns = self.engine.clock.monotonic_ns() + limits.ATOMIC_BATCH_IDLE_NS
-            self.arm()
             return None
         self.forget(batch_id)
-        return batch_id, batch.parts
+        return batch
+
+    def add(self, batch_id: bytes, batch: Waiting, part: Part, plain: bool) -> None:
+        size = len(part.subject) + len(part.header) + len(part.payload)
+        if self.engine.staged.size + size > limits.ATOMIC_BATCHES_SIZE:
+            self.abandon(batch_id, LARGE)
+            raise failure.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
+        batch.parts.append(part)
+        batch.size += size
+        batch.plain = batch.plain and plain
+        self.engine.staged.size += size
+        batch.due_ns = self.engine.clock.monotonic_ns() + limits.ATOMIC_BATCH_IDLE_NS
+        if self.timer is None:
+            self.arm()
 
     def begin(self, batch_id: bytes) -> Waiting:
         if (
@@ -176,18 +191,13 @@ class AtomicBatches:
 
     # ---- the commit ----
 
-    def commit(self, batch_id: bytes, parts: list[Part], reply: bytes | None) -> None:
+    def commit(self, batch_id: bytes, batch: Waiting, reply: bytes | None) -> None:
         """Store all of them, or raise ApiFailure."""
         stream = self.stream
         if stream.log.refusal is not None:
             raise failure.STREAM_STORE_FAILED(err=str(stream.log.refusal))
-        inflight = Inflight()
-        good: list[Part] = []
-        for part in parts:
-            checked = Part(*stream.vet(part.subject, part.header, part.payload, inflight))
-            inflight.add(checked, stream.record_size(*checked))
-            check_limits(stream, checked, inflight)
-            good.append(checked)
+        simple = batch.plain and stream.takes_plainly() and stream.config.discard != "new"
+        good = batch.parts if simple else self.checked(batch.parts)
         first_seq = stream.log.store.last_seq + 1
         tail = b',"batch":%s,"count":%d}' % (
             msgspec.json.encode(batch_id.decode("utf-8", "replace")),
@@ -201,6 +211,17 @@ class AtomicBatches:
                     stream.log.remove(seq)
                 if not last:
                     raise failure.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
+
+    def checked(self, parts: list[Part]) -> list[Part]:
+        """As they will be stored. Raises ApiFailure, if one of them cannot be."""
+        stream, inflight = self.stream, Inflight()
+        good: list[Part] = []
+        for part in parts:
+            checked = Part(*stream.vet(part.subject, part.header, part.payload, inflight))
+            inflight.add(checked, stream.record_size(*checked))
+            check_limits(stream, checked, inflight)
+            good.append(checked)
+        return good
 
     # ---- giving up ----
 

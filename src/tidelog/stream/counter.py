@@ -9,10 +9,12 @@ import re
 
 import msgspec
 
+from tidelog.base.limits import COUNTER_DIGITS
 from tidelog.stream import failure
 from tidelog.stream.publish import header_value, set_line
 
 DECIMAL = re.compile(rb"[+-]?[0-9]+")
+SLACK = 100
 INCREMENT = b"Nats-Incr"
 SOURCES = b"Nats-Counter-Sources"
 
@@ -33,7 +35,7 @@ class Total:
 
 def read_increment(text: bytes) -> int:
     """Raises ApiFailure."""
-    if DECIMAL.fullmatch(text) is None:
+    if DECIMAL.fullmatch(text) is None or len(text) > COUNTER_DIGITS:
         raise failure.MESSAGE_INCR_INVALID()
     return int(text)
 
@@ -44,6 +46,9 @@ def read_sum(payload: bytes) -> int:
         text = msgspec.json.decode(payload, type=Sum).val
     except msgspec.MsgspecError:
         raise failure.MESSAGE_COUNTER_BROKEN() from None
+    # A little more than increments have: sums of them are read again.
+    if len(text) > COUNTER_DIGITS + SLACK:
+        raise failure.MESSAGE_COUNTER_BROKEN()
     return int(text) if DECIMAL.fullmatch(text.encode()) else 0
 
 

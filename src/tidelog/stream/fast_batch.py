@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.stream.stream import Stream
 
 START, APPEND, COMMIT, END, PING = range(5)
+DIGITS = 20
 GAPS_OK = {b"ok": True, b"fail": False}
 LEVEL = b"Nats-Required-Api-Level"
 SEQUENCE_MOST = 2**64 - 1
@@ -43,24 +44,30 @@ class Place(NamedTuple):
 
 def read_place(reply: bytes) -> Place | None:
     """None: it says nothing that can be understood."""
-    parts = reply.split(b".")
+    parts = reply.rsplit(b".", 6)
     if len(parts) < 6:
         return None
     batch, flow_text, gap, number_text, operation_text = parts[-6:-1]
-    number = read_sequence(number_text) if number_text else 0
-    operation = read_sequence(operation_text) if operation_text else SEQUENCE_MOST
-    if not 0 < number < SEQUENCE_MOST or operation > PING or gap not in GAPS_OK:
+    number, operation = number_of(number_text), number_of(operation_text)
+    if not 0 < number < SEQUENCE_MOST or not 0 <= operation <= PING or gap not in GAPS_OK:
         return None
     if (operation == START and number != 1) or (operation in (APPEND, END) and number == 1):
         return None
-    flow = read_sequence(flow_text) if flow_text else 0
-    if not 0 < flow < SEQUENCE_MOST:
+    flow = number_of(flow_text)
+    if flow <= 0:
         flow = limits.FAST_BATCH_FLOW
     return Place(batch, min(flow, limits.FAST_BATCH_FLOW_MOST), GAPS_OK[gap], number, operation)
 
 
+def number_of(text: bytes) -> int:
+    """-1: it is none."""
+    return int(text) if text.isdigit() and len(text) <= DIGITS else -1
+
+
 class Running:
     """A batch that is not at its end."""
+
+    __slots__ = ("due_ns", "flow", "flow_most", "gaps_ok", "number", "seq", "told")
 
     def __init__(self, flow_most: int, flow: int, gaps_ok: bool) -> None:
         self.flow_most = flow_most
@@ -90,14 +97,15 @@ class FastBatches:
         batch = self.running.get(place.batch)
         if batch is None:
             batch = self.begin(place)
-        level = header_value(header, LEVEL)
+        level = header_value(header, LEVEL) if header else b""
         if level:
             if read_sequence(level) > API_LEVEL:
                 self.forget(place.batch)
                 raise failure.REQUIRED_API_LEVEL()
             header = cut_line(header, LEVEL)
         batch.due_ns = self.stream.account.engine.clock.monotonic_ns() + limits.ATOMIC_BATCH_IDLE_NS
-        self.arm()
+        if self.timer is None:
+            self.arm()
         if place.operation == PING:
             self.ping(place, batch, reply)
         elif self.follows(place, batch, reply):

@@ -110,7 +110,7 @@ class Places:
 def read_source(header: bytes) -> tuple[str, Place] | None:
     """The name of a source and where it was, of a message that came from one."""
     parts = header_value(header, b"Nats-Stream-Source").decode("utf-8", "replace").split(" ")
-    if len(parts) < 5 or not parts[1].isdigit():
+    if len(parts) < 5 or not parts[1].isdecimal() or len(parts[1]) > 20:
         return None
     return f"{parts[0]} {parts[2]} {parts[3]}", Place(int(parts[1]), parts[5] if len(parts) > 5 else "")
 

@@ -1,6 +1,6 @@
 """Door to intake: what a stream does with the messages that it is given."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from tidelog.stream.check cimport Checks, Draft
 from tidelog.stream.publish cimport Fields
@@ -15,7 +15,7 @@ cdef class Intake(Checks):
     cdef uint64_t put(self, Draft* draft) except 0
     cdef int answer(self, Draft* draft, bytes text) except -1
     cdef int consider(self, Draft* draft, Fields* fields) except -1
-    cdef int hand_over(self, Draft* draft) except -1
+    cdef int hand_over(self, Draft* draft, Fields* fields) except -1
     cdef int draw_up(self, Draft* draft, Fields* fields, bytes subject, bytes header, bytes payload) except -1
     cdef int keep(self, Draft* draft, Fields* fields, bytes tail) except -1
     cdef int roll_up(self, Draft* draft, Fields* fields, uint64_t seq) except -1

@@ -26,10 +26,17 @@ from tidelog.log.log import LimitReached
 from tidelog.log.record cimport FOREVER, encoded_size
 from tidelog.stream import failure
 from tidelog.stream.failure import ApiFailure
-from tidelog.stream.publish cimport BATCH_ID, MSG_ID, ROLLUP, find_fields, has, schedules, value_of
+from tidelog.stream.batch import NO_NUMBER, Ticket
+from tidelog.stream.publish cimport (
+    BATCH_COMMIT, BATCH_ID, BATCH_SEQ, MSG_ID, REQUIRED_API_LEVEL, ROLLUP, find_fields, has, schedules, sequence_of,
+    value_of,
+)
 
 cdef Py_ssize_t HEADER_MOST = limits.STREAM_HEADER_SIZE
 cdef int64_t SECOND_NS = 1_000_000_000
+cdef uint32_t BIT_COMMIT = <uint32_t>1 << <int>BATCH_COMMIT
+# What messages of a batch may say without being looked at closely.
+cdef uint32_t PLAIN_IN_BATCHES = <uint32_t>1 << <int>BATCH_ID | <uint32_t>1 << <int>BATCH_SEQ | BIT_COMMIT
 cdef enum:
     FAST_SIZE = 4            # of `.$FI`
 
@@ -160,7 +167,7 @@ cdef class Intake(Checks):
         cdef int64_t seq
         try:
             if has(fields, BATCH_ID) or is_fast(draft):
-                self.hand_over(draft)
+                self.hand_over(draft, fields)
                 return 0
             seq = self.check(draft, fields, held)
             if seq:
@@ -173,22 +180,34 @@ cdef class Intake(Checks):
             self.answer(draft, self.refusal(refused))
         return 0
 
-    cdef int hand_over(self, Draft* draft) except -1:
+    cdef int hand_over(self, Draft* draft, Fields* fields) except -1:
         """A message of a batch goes to those that know the rest of it."""
         cdef bint fast = is_fast(draft)
+        cdef bytes subject = draft.subject[:draft.subject_size], header = draft.header[:draft.header_size]
+        cdef bytes payload = draft.payload[:draft.payload_size]
+        cdef bytes reply = draft.reply[:draft.reply_size] if draft.reply != NULL else None
         if self.sealed:
             raise failure.STREAM_SEALED()
         self.check_room(draft)
         if draft.header_size + draft.payload_size > self.max_message_size:
             raise failure.STREAM_MESSAGE_EXCEEDS_MAXIMUM()
-        batches = self.fast if fast else self.batches
-        if batches is None:
-            raise failure.BATCH_PUBLISH_DISABLED() if fast else failure.ATOMIC_PUBLISH_DISABLED()
-        batches.take(
-            draft.subject[:draft.subject_size], draft.reply[:draft.reply_size] if draft.reply != NULL else None,
-            draft.header[:draft.header_size], draft.payload[:draft.payload_size],
-        )
+        if fast:
+            if self.fast is None:
+                raise failure.BATCH_PUBLISH_DISABLED()
+            self.fast.take(subject, reply, header, payload)
+            return 0
+        if self.batches is None:
+            raise failure.ATOMIC_PUBLISH_DISABLED()
+        self.batches.take(Ticket(
+            value_of(fields, BATCH_ID), sequence_of(fields, BATCH_SEQ) if has(fields, BATCH_SEQ) else NO_NUMBER,
+            value_of(fields, BATCH_COMMIT) if fields.found & BIT_COMMIT else None, value_of(fields, REQUIRED_API_LEVEL),
+            not fields.found & ~PLAIN_IN_BATCHES and not fields.status_size and draft.header_size <= HEADER_MOST,
+        ), reply, subject, header, payload)
         return 0
+
+    def takes_plainly(self) -> bool:
+        """Whether messages that ask for nothing need no closer look here."""
+        return not self.special and not self.budget.limited()
 
     def publish(self, bytes subject not None, bytes header not None, bytes payload not None) -> tuple:
         """Take a message of a client who is answered otherwise: its sequence, and whether it came before. Raises

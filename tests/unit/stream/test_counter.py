@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from tidelog.base import limits
 from tidelog.stream import counter
 from tidelog.stream.failure import ApiFailure
 from unit.stream.shore import Shore, block, contents
@@ -45,6 +46,16 @@ def test_what_is_no_increment_is_refused(shore: Shore) -> None:
     assert shore.refused(b"S.a", Nats_Incr="1", Nats_Expected_Last_Sequence="0")[0] == 10171
     shore.stream("T")
     assert shore.refused(b"T.a", Nats_Incr="1")[0] == 10168
+
+
+def test_increments_have_so_many_digits(shore: Shore) -> None:
+    most = "9" * limits.COUNTER_DIGITS
+    assert shore.publish(b"S.a", Nats_Incr=most)["val"] == most
+    assert shore.publish(b"S.a", Nats_Incr=most)["val"] == str(2 * int(most))
+    assert shore.refused(b"S.a", Nats_Incr=most + "9")[0] == 10171
+    assert shore.refused(b"S.a", Nats_Incr="9" * 60_000)[0] == 10171
+    shore.account.find("S").log.append(b"S.b", b'{"val":"%s"}' % (b"9" * 5000))
+    assert shore.refused(b"S.b", Nats_Incr="1")[0] == 10172
 
 
 def test_a_sum_that_cannot_be_read_is_told(shore: Shore) -> None:
