@@ -309,6 +309,8 @@ FEED_SIZE = 1 * MIB
 FEED_RETRY_NS = 1_000_000_000
 # After so many messages it is written down how far the sources are; what came later is found in headers after a crash.
 SOURCES_UNSAID = 50_000
+# And after so many of all kinds, which would have to be looked through.
+SOURCES_UNREAD = 500_000
 # How long after an acknowledgement a consumer's state is written: what a crash may let come again. So many states are
 # written at once, which takes some ten milliseconds in the background; when the disk refuses, it is tried again later.
 CONSUMER_STATE_DELAY_NS = 100_000_000

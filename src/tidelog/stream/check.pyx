@@ -287,12 +287,16 @@ cdef class Checks(Subscriber):
         last = self.log.peek(self.last_seq_for(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)))
         return last is None or b"\r\nNats-Schedule:" in last.header
 
-    def with_header(self, bytes text not None, uint64_t start_seq) -> Iterator:
-        """Messages from a sequence on whose header has this text in it, oldest first."""
-        cdef Reader reader = self.log.reader(start_seq=max(start_seq, 1), stop_seq=self.log.horizon.committed_seq)
+    def with_header(self, bytes text not None, uint64_t start_seq, bint backward=False) -> Iterator:
+        """Messages from a sequence on whose header has this text in it, oldest first, or newest first."""
+        cdef Reader reader
         cdef Batch batch
         cdef Head* head
         cdef Py_ssize_t i
+        if backward:
+            reader = self.log.reader(backward=True, start="last", stop_seq=max(start_seq, 1))
+        else:
+            reader = self.log.reader(start_seq=max(start_seq, 1), stop_seq=self.log.horizon.committed_seq)
         while not reader.ended:
             batch = reader.read(4096)
             if batch.count == 0:

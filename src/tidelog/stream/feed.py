@@ -182,12 +182,16 @@ class Feeds:
         for feed in self.feeds:
             if feed not in feeds:
                 feed.detach()
+        if self.feeds and not feeds and not self.mirrors and not self.stream.stopped:
+            # Nobody will look for it in headers that come later.
+            self.stream.log.commit()
+            self.places.save()
         self.feeds, self.mirrors = feeds, mirrors
 
-    def start(self) -> None:
-        """Go on where it was."""
+    def start(self, *, afresh: bool) -> None:
+        """Go on where it was; `afresh`: the stream was there without taking anything over."""
         if self.feeds and not self.mirrors:
-            self.places.find({feed.name for feed in self.feeds})
+            self.places.find({feed.name for feed in self.feeds}, afresh=afresh)
         for feed in self.feeds:
             if feed.reader is None:
                 feed.attach()

@@ -46,6 +46,7 @@ class Places:
         self.stream = stream
         self.seen: dict[str, Place] = {}
         self.unsaid = 0
+        self.said_seq = 0
         self.found = False
 
     def note(self, name: str, place: Place) -> None:
@@ -58,14 +59,18 @@ class Places:
 
     def save_if_many(self) -> None:
         log = self.stream.log
-        if self.unsaid > limits.SOURCES_UNSAID and log.committer.synced_seq >= log.store.last_seq:
+        unread = log.store.last_seq - self.said_seq
+        if (self.unsaid > limits.SOURCES_UNSAID or unread > limits.SOURCES_UNREAD) and (
+            log.committer.synced_seq >= log.store.last_seq
+        ):
             self.save()
 
     def save(self) -> None:
         """Write down how far it is. Everything that came is on the medium."""
         path = self.path()
         self.unsaid = 0
-        if not path or not self.seen:
+        self.said_seq = self.stream.log.store.last_seq
+        if not path:
             return
         document = Document(VERSION, self.stream.log.store.last_seq + 1, self.seen)
         try:
@@ -74,23 +79,25 @@ class Places:
             # Then more headers are read at the next start.
             self.stream.account.engine.log.warn(f"Sources of {self.stream.name} were not written: {error}")
 
-    def find(self, wanted: set[str]) -> None:
-        """How far those are that are wanted: once, as what comes later is noted."""
+    def find(self, wanted: set[str], *, afresh: bool) -> None:
+        """How far those are that are wanted: once, as what comes later is noted.
+
+        `afresh`: nothing has come from sources since the document was written, as the stream had none.
+        """
         if self.found:
             return
         self.found = True
         document = self.read()
-        start_seq = document.next_seq if document is not None else 1
+        self.said_seq = document.next_seq - 1 if document is not None else 0
         missing = wanted - self.seen.keys()
-        log = self.stream.log
-        if missing and log.store.last_seq >= start_seq:
-            reader = log.reader(backward=True, start="last", stop_seq=start_seq)
-            while missing and not reader.ended:
-                for message in reader.read():
-                    found = read_source(message.header)
-                    if found is not None and found[0] in missing:
-                        missing.discard(found[0])
-                        self.seen[found[0]] = found[1]
+        if missing and not afresh and self.stream.log.store.last_seq > self.said_seq:
+            for message in self.stream.with_header(b"\r\nNats-Stream-Source:", self.said_seq + 1, True):
+                found = read_source(message.header)
+                if found is not None and found[0] in missing:
+                    missing.discard(found[0])
+                    self.seen[found[0]] = found[1]
+                    if not missing:
+                        break
         if document is not None:
             self.seen = document.places | self.seen
 

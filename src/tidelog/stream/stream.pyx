@@ -76,7 +76,7 @@ cdef class Stream(Intake):
         self.stopped = False
         self.listen(self.config.subjects or [])
         if self.feeds is not None:
-            self.feeds.start()
+            self.feeds.start(afresh=False)
 
     def listen(self, subjects) -> None:
         """Listen to these, and to nothing else."""
@@ -98,7 +98,7 @@ cdef class Stream(Intake):
         if not self.stopped:
             self.listen(config.subjects or [])
             if self.feeds is not None:
-                self.feeds.start()
+                self.feeds.start(afresh=True)
         self.log.configure(settings)
         self.mark()
 

@@ -322,3 +322,33 @@ def test_what_is_in_another_account_cannot_be_reached(shore: Shore) -> None:
     far = gather(shore, StreamSource(name="ORIGIN", external=External(api="JS.far")), name="FAR")
     assert (len(contents(near)), len(contents(far))) == (1, 0)
     assert feed(far).reader is None
+
+
+def test_how_far_sources_are_outlives_that_they_are_taken_away(shore: Shore) -> None:
+    stream = gather(shore, StreamSource(name="ORIGIN"), subjects=["own.>"])
+    fill(shore, 3)
+    config = stream.config.copy()
+    config.sources = []
+    shore.account.update(config)
+    fill(shore, 2, 3)
+    shore.publish(b"own.1")
+    shore.crash()
+    config = config.copy()
+    config.sources = [StreamSource(name="ORIGIN")]
+    shore.account.update(config)
+    shore.engine.commit()
+    payloads = [payload for _, _, payload in contents(shore.account.find("ALL"))]
+    assert payloads == [b"0", b"1", b"2", b"", b"3", b"4"]
+
+
+def test_how_far_sources_are_is_written_down_when_much_else_has_come(
+    shore: Shore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SOURCES_UNREAD", 10)
+    gather(shore, StreamSource(name="ORIGIN"), subjects=["own.>"])
+    for _ in range(12):
+        shore.publish(b"own.1")
+    shore.publish(b"own.1")
+    document = shore.account.find("ALL").feeds.places.read()  # type: ignore[union-attr]
+    assert document is not None
+    assert document.next_seq > 10
