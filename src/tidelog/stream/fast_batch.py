@@ -216,11 +216,9 @@ class FastBatches:
         self.acknowledge(batch_id, reply, batch.seq, batch.number)
 
     def acknowledge(self, batch_id: bytes, reply: bytes, seq: int, count: int, more: bytes = b"") -> None:
-        name = msgspec.json.encode(self.stream.name)
+        front = self.stream.receipts.front
         batch = msgspec.json.encode(batch_id.decode("utf-8", "replace"))
-        self.stream.answer_to(
-            reply, b'{"stream":%s,"seq":%d%s,"batch":%s,"count":%d}' % (name, seq, more, batch, count)
-        )
+        self.stream.answer_to(reply, b'%s%d%s,"batch":%s,"count":%d}' % (front, seq, more, batch, count))
 
     # ---- the end ----
 

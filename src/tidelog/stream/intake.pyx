@@ -98,7 +98,7 @@ cdef class Intake(Checks):
         if draft.reply != NULL and tail is None:
             self.receipts.add(seq, draft.reply, draft.reply_size)
         elif draft.reply != NULL:
-            acknowledgement = b'{"stream":%s,"seq":%d%s' % (msgspec.json.encode(self.name), seq, tail)
+            acknowledgement = b"%s%d%s" % (self.receipts.front, seq, tail)
             self.receipts.add_answer(
                 seq, draft.reply, draft.reply_size,
                 PyBytes_AS_STRING(acknowledgement), PyBytes_GET_SIZE(acknowledgement),
@@ -171,9 +171,7 @@ cdef class Intake(Checks):
                 return 0
             seq = self.check(draft, fields, held)
             if seq:
-                self.answer(
-                    draft, b'{"stream":%s,"seq":%d,"duplicate": true}' % (msgspec.json.encode(self.name), seq)
-                )
+                self.answer(draft, b'%s%d,"duplicate": true}' % (self.receipts.front, seq))
             else:
                 self.keep(draft, fields, None)
         except ApiFailure as refused:

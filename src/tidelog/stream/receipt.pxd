@@ -6,7 +6,7 @@ from tidelog.stream.post cimport Post
 
 
 cdef class Receipts:
-    cdef bytes front                # `{"stream":"ORDERS","seq":`
+    cdef readonly bytes front       # `{"stream":"ORDERS","seq":`
     cdef char* data                 # entries in the order in which they came, each with its bytes behind it
     cdef Py_ssize_t start           # of the oldest that waits
     cdef Py_ssize_t end

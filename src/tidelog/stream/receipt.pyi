@@ -1,6 +1,7 @@
 from tidelog.stream.post import Post
 
 class Receipts:
+    front: bytes
     count: int
     def __init__(self, front: bytes) -> None: ...
     def put(self, seq: int, reply: bytes, answer: bytes = b"") -> None: ...

@@ -46,7 +46,9 @@ cdef class Stream(Intake):
         self.subscriptions = []
         self.last_id = b""
         self.dedupe = Dedupe(0)
-        self.receipts = Receipts(b'{"stream":%s,"seq":' % msgspec.json.encode(config.name))
+        domain = account.events.domain
+        where = b'"domain":%s,' % msgspec.json.encode(domain) if domain else b""
+        self.receipts = Receipts(b'{"stream":%s,%s"seq":' % (msgspec.json.encode(config.name), where))
         self.stopped = True
         log.on_commit = self.committed
         log.on_failure = self.failed

@@ -7,6 +7,7 @@ from tidelog.broker.desk.desk import DeskSettings
 from tidelog.broker.desk.request import Entry, Parts, Request
 from tidelog.broker.desk.table import ENTRIES, Table
 from tidelog.broker.settings import AccountSettings, Authorization, BrokerSettings, User
+from tidelog.stream.engine import EngineSettings
 from unit.broker.desk.harbor import Harbor, replies
 
 
@@ -182,3 +183,15 @@ def test_the_operator_hears_of_requests_that_cannot_be_read_now_and_then(harbor:
     harbor.house.advance(1)
     harbor.refused("STREAM.NAMES", {"odd": 1})
     assert harbor.house.log.of("warn") == [told, told]
+
+
+def test_acknowledgements_name_the_domain() -> None:
+    harbor = Harbor(engine=EngineSettings(domain="hub"), desk=DeskSettings(domain="hub"))
+    harbor.stream(allow_atomic=True)
+    assert harbor.publish("S.a", Nats_Msg_Id="1") == {"stream": "S", "domain": "hub", "seq": 1}
+    found = harbor.publish("S.a", Nats_Msg_Id="1")
+    assert found == {"stream": "S", "domain": "hub", "seq": 1, "duplicate": True}
+    found = harbor.publish("S.a", Nats_Batch_Id="b", Nats_Batch_Sequence="1", Nats_Batch_Commit="1")
+    assert found == {"stream": "S", "domain": "hub", "seq": 2, "batch": "b", "count": 1}
+    harbor.stream("C", allow_msg_counter=True)
+    assert harbor.publish("C.a", Nats_Incr="+2") == {"stream": "C", "domain": "hub", "seq": 1, "val": "2"}
