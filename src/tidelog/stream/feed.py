@@ -184,8 +184,7 @@ class Feeds:
                 feed.detach()
         if self.feeds and not feeds and not self.mirrors and not self.stream.stopped:
             # Nobody will look for it in headers that come later.
-            self.stream.log.commit()
-            self.places.save()
+            self.places.save(self.stream.log.store.last_seq)
         self.feeds, self.mirrors = feeds, mirrors
 
     def start(self, *, afresh: bool) -> None:

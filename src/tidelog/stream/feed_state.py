@@ -47,10 +47,12 @@ class Places:
         self.seen: dict[str, Place] = {}
         self.unsaid = 0
         self.said_seq = 0
+        self.noted_seq = 0  # of the stream, when something came last
         self.found = False
 
     def note(self, name: str, place: Place) -> None:
         self.seen[name] = place
+        self.noted_seq = self.stream.log.store.last_seq
         self.unsaid += 1
 
     def path(self) -> str:
@@ -58,21 +60,18 @@ class Places:
         return f"{path}/{DOCUMENT}" if path else ""
 
     def save_if_many(self) -> None:
-        log = self.stream.log
-        unread = log.store.last_seq - self.said_seq
-        if (self.unsaid > limits.SOURCES_UNSAID or unread > limits.SOURCES_UNREAD) and (
-            log.committer.synced_seq >= log.store.last_seq
-        ):
-            self.save()
+        synced_seq = self.stream.log.committer.synced_seq
+        if self.unsaid > limits.SOURCES_UNSAID or synced_seq - self.said_seq > limits.SOURCES_UNREAD:
+            self.save(synced_seq)
 
-    def save(self) -> None:
-        """Write down how far it is. Everything that came is on the medium."""
+    def save(self, synced_seq: int) -> None:
+        """Write down how far it is, if all that came is on the medium, as everything up to `synced_seq` is."""
         path = self.path()
-        self.unsaid = 0
-        self.said_seq = self.stream.log.store.last_seq
-        if not path:
+        if not path or self.noted_seq > synced_seq:
             return
-        document = Document(VERSION, self.stream.log.store.last_seq + 1, self.seen)
+        self.unsaid = 0
+        self.said_seq = synced_seq
+        document = Document(VERSION, synced_seq + 1, self.seen)
         try:
             write_document(self.stream.account.engine.disk, path, msgspec.json.encode(document))
         except StorageError as error:

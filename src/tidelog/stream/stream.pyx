@@ -115,7 +115,7 @@ cdef class Stream(Intake):
             self.keeper.stop()
         self.log.close()
         if self.feeds is not None and self.log.failure is None:
-            self.feeds.places.save()
+            self.feeds.places.save(self.log.store.last_seq)
         self.flush()
 
     def end(self) -> None:
