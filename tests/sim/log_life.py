@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sim.disk import SimDisk
-from sim.log_promise import Promise
+from sim.log_promise import MARK_SIZE, Promise
 from sim.toxic import CHANGES, SYNCS, Crashed, CrashNth, FailNth, Slow, Toxic
 from sim.worker import SimWorker
 from tidelog.base.chance import Chance
@@ -238,9 +238,12 @@ class Lives:
         if self.log.failure is None and not self.log.keeper.troubles:
             self.figures.closes += 1
             self.promise.closed()
+            if not self.log.keeper.eraser.pending:
+                self.promise.check_erased(self.disk.image(), self.log.store.log_salt)
 
     def turn_a_bit(self) -> None:
         """Somewhere in the files, when everything is on the medium."""
+        self.life += 1
         self.open()
         self.append_some()
         if self.one_in(2):
@@ -304,7 +307,7 @@ class Lives:
             now_ns,
             self.pick(SUBJECTS),
             b"" if self.one_in(2) else b"NATS/1.0\r\n\r\n",
-            (b"%d of life %d:" % (seq, self.life)).ljust(size, b"."),
+            (b"%09d of life %04d:" % (seq, self.life)).ljust(size, b"."),
             now_ns + self.chance.integer(30 * NS) if self.one_in(10) else 0,
         )
         refused = model.refusal(message)
@@ -359,8 +362,11 @@ class Lives:
         for _ in range(1 + self.chance.integer(6)):
             seq = self.pick(list(messages)) if messages else 1
             self.promise.going.add(seq)
-            assert self.log.remove(seq) is (messages.pop(seq, None) is not None)
+            erase, message = self.one_in(3), messages.pop(seq, None)
+            assert self.log.remove(seq, erase) is (message is not None)
             self.promise.going.clear()
+            if erase and message is not None:
+                self.promise.erased.add(message.payload[:MARK_SIZE])
 
     def purge(self) -> None:
         if self.log.failure is not None:

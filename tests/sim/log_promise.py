@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tidelog.log.erase import KIND_POS
 from tidelog.log.filter import Filter
 from tidelog.log.log import Log
 from tidelog.log.read import Message
+from tidelog.log.record import find_valid
 from tidelog.log.recover import Findings
+from tidelog.log.walk import MESSAGE
 from unit.log.log_model import Model
+
+# How much of the beginning of a payload tells it from all others.
+MARK_SIZE = 22
 
 
 @dataclass
@@ -31,10 +37,11 @@ class Promise:
     contents: dict[int, Message] = field(default_factory=dict)  # by sequence, what was appended last as that
     known: set[int] = field(default_factory=set)
     going: set[int] = field(default_factory=set)  # may be deleted by the call that is being made
+    erased: set[bytes] = field(default_factory=set)  # how those begin of which nothing may be left
     written: Mark = field(default_factory=Mark)
     synced: Mark = field(default_factory=Mark)
     synced_seq: int = 0
-    lost: tuple[tuple[int, int], ...] = ()
+    unsafe: bool = False  # some time the power was lost, and with it perhaps what was not synced
     acks: int = 0
     checked: int = 0  # messages that had to be there after a crash
 
@@ -89,10 +96,8 @@ class Promise:
         assert state.first_seq >= safe.first_seq, "the first sequence has moved back"
         assert state.last_seq >= max(safe.last_seq, safe_seq), "the last sequence has moved back"
         assert state.last_seq >= max(self.known, default=0), "sequences that are known may be given out again"
-        for start_seq, end_seq in () if unsafe else state.lost:
-            known = any(first <= start_seq and end_seq <= past for first, past in self.lost)
-            assert known, f"{start_seq} to {end_seq} are lost without a reason"
-        self.lost = state.lost
+        self.unsafe = self.unsafe or unsafe
+        assert self.unsafe or not state.lost, f"{state.lost} are lost without a reason"
         self.adopt(log, found)
 
     def check_flip(self, log: Log, findings: Findings, path: str, packed: bool) -> None:
@@ -108,6 +113,14 @@ class Promise:
             assert packed or len(missing) == 1, f"one bit of {path} has cost {sorted(missing)}"
             assert missing <= said or findings.cut_size, f"nobody says that {sorted(missing)} are lost"
 
+    def check_erased(self, image: dict[str, bytes], salt: int) -> None:
+        """Nothing is left to be erased, so those are nowhere, but where the power has torn them."""
+        for data in image.values():
+            for mark in self.erased:
+                seq = int(mark[:9])
+                pos = find_valid(data, 0, seq, seq, salt) if mark in data else -1
+                assert pos < 0 or data[pos + KIND_POS] != MESSAGE, f"erased, and still there: {mark!r}"
+
     def check_contents(self, found: dict[int, Message]) -> None:
         for seq, message in found.items():
             assert message == self.contents.get(seq), f"{seq} is {message!r}, not {self.contents.get(seq)!r}"
@@ -118,6 +131,8 @@ class Promise:
         model.messages = dict(found)
         model.last_seq, model.last_ts_ns = state.last_seq, state.last_ts_ns
         self.going.clear()
+        # What was to be erased, and that was not yet in the log.
+        self.erased -= {message.payload[:MARK_SIZE] for message in found.values()}
         self.written = self.synced = self.mark()
         self.synced_seq = state.synced_seq
         if log.committer.unsynced_size:

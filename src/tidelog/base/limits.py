@@ -262,6 +262,8 @@ COMPACT_DEAD_SIZE = 4 * KIB
 COMPACT_REST_NS = 5_000_000_000
 # What compaction of one log reads and writes in a second, on average: a tenth of what a small disk can do.
 COMPACT_BYTES_PER_SECOND = 32 * MIB
+# Messages that one job overwrites: some milliseconds of work.
+ERASE_PER_JOB = 256
 # How soon work in the background is tried again that the disk has refused.
 KEEPER_RETRY_NS = 10_000_000_000
 

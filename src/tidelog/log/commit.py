@@ -81,6 +81,8 @@ class Committer:
         self._releases: list[Callable[[], None]] = []
         self._sync_names: Callable[[], None] | None = None
         self._syncing_names: Callable[[], None] | None = None  # of the sync under way
+        self.writes = 0
+        self._after: list[tuple[int, Callable[[], None]]] = []  # until all up to that write is synced
         self._waiting: deque[tuple[int, Wait]] = deque()
 
     # ---- what the log reports ----
@@ -88,6 +90,7 @@ class Committer:
     def wrote(self, seq: int, size: int, files: Sequence[File]) -> None:
         """Everything up to `seq` is written; `size` bytes more, to these files."""
         self.written_seq = seq
+        self.writes += 1
         self._dirty.update(dict.fromkeys(files))
         now_ns = self.clock.monotonic_ns()
         self.unsynced_since_ns = self.unsynced_since_ns or now_ns
@@ -109,6 +112,11 @@ class Committer:
             callback(None)
         else:
             self._waiting.append((seq, callback))
+
+    def when_synced(self, callback: Callable[[], None]) -> None:
+        """Call back when all that is written now is synced, which is seen to. Not after a failure."""
+        self._after.append((self.writes, callback))
+        self.sync()
 
     def tick(self) -> None:
         self._sync_if_due()
@@ -156,6 +164,7 @@ class Committer:
         if self.under_way or self.failure is not None:
             return
         self.under_way = True
+        writes = self.writes
         target_seq, size, started_ns = self.written_seq, self.unsynced_size, self.clock.monotonic_ns()
         files, self._dirty = tuple(self._dirty), {}
         self._syncing = files
@@ -183,8 +192,10 @@ class Committer:
                 return
             now_ns = self.clock.monotonic_ns()
             self.figures.add((now_ns - started_ns) / 1e9, target_seq - self.synced_seq, size)
-            self._synced(target_seq, size)
+            self._synced(target_seq, size, writes)
             self._sync_if_due()
+            if self._after:
+                self.sync()
 
         self.worker.submit(job, done)
 
@@ -206,7 +217,7 @@ class Committer:
         # What a job was given it still has.
         self._dirty, self._sync_names = {}, None
         self._fresh_since_ns = 0
-        self._synced(self.written_seq, self.unsynced_size)
+        self._synced(self.written_seq, self.unsynced_size, self.writes)
         return True
 
     def synced_elsewhere(self, file: File, released: Callable[[], None]) -> None:
@@ -224,12 +235,14 @@ class Committer:
         for released in releases:
             released()
 
-    def _synced(self, seq: int, size: int) -> None:
+    def _synced(self, seq: int, size: int, writes: int) -> None:
         self.synced_seq = seq
         self.unsynced_size -= size
         self.unsynced_since_ns = self._fresh_since_ns
         if self.policy.ack is AckLevel.SYNCED:
             self._advance(seq)
+        while self._after and self._after[0][0] <= writes:
+            self._after.pop(0)[1]()
 
     def fail(self, failure: StorageError) -> None:
         """Nothing is acknowledged any more."""

@@ -77,6 +77,7 @@ class Rewriting:
     floor_seq: int
     earlier: list[Sidecar]
     settings: LogSettings
+    demanded: bool
 
     def run(self) -> Rewritten:
         base_seq, end_seq = self.stretch
@@ -87,7 +88,7 @@ class Rewriting:
             if rewritten is None:
                 raise NotRewritten(f"{self.path} is damaged, and left as it is")
             # An index is told from that of the other by the size: two of the same size must be the same.
-            if len(rewritten) < len(old):
+            if len(rewritten) < len(old) or self.demanded:
                 new = rewritten
         if new is old and (packed_before or not self.settings.packs):
             raise NotRewritten(f"{self.path} does not become smaller, and is left as it is")
@@ -160,6 +161,8 @@ class Compactor:
         self.on_idle = on_idle  # a segment is not busy any more
         self.under_way: Segment | None = None
         self.halted = False
+        self.held = False  # nothing is rewritten but what is demanded
+        self.demanded: list[Segment] = []  # to be rewritten without its dead, sparse or not
         self.sparse: dict[Segment, int] = {}  # and since when
         self.plain: deque[Segment] = deque()  # to be packed
         self._retry_ns = 0
@@ -181,6 +184,10 @@ class Compactor:
         if segment.sealed and log.settings.packs and not segment.packed:
             self.plain.append(segment)
 
+    def demand(self, segment: "Segment") -> None:
+        """Rewrite it soon: something in it has to go."""
+        self.demanded.append(segment)
+
     def tick(self, log: "Log") -> None:
         now_ns = self.clock.monotonic_ns()
         for segment in log.store.take_sparse():
@@ -198,7 +205,7 @@ class Compactor:
     def next_due_ns(self, log: "Log") -> int | None:
         if self.halted or self.under_way is not None or log.failure is not None:
             return None
-        dues = [self._retry_ns] if self.plain else []
+        dues = [self._retry_ns] if self.plain or self.demanded else []
         dues += [
             max(since_ns + COMPACT_REST_NS, self._retry_ns, self._budget_ns)
             for segment, since_ns in self.sparse.items()
@@ -212,6 +219,14 @@ class Compactor:
             return None
         # A delete record is about messages that are all in a file, or all not.
         if now_ns < self._retry_ns or log.store.unsaid():
+            return None
+        for segment in self.demanded:
+            if not log.store.holds(segment):
+                self.demanded.remove(segment)
+                break
+            if not segment.busy:
+                return segment
+        if self.held:
             return None
         while self.plain:
             segment = self.plain.popleft()
@@ -247,6 +262,7 @@ class Compactor:
             min(store.first_seq, log.committer.synced_seq + 1),
             store.sides_before(segment),
             log.settings,
+            segment in self.demanded,
         )
         segment.busy = True
         self.under_way = segment
@@ -284,6 +300,8 @@ class Compactor:
         if answer.packed:
             self.figures.packed += 1
         self.figures.reclaimed_size += answer.read_size - answer.written_size
+        if segment in self.demanded:
+            self.demanded.remove(segment)
         segment.replace(answer.side, *(gone if answer.dropped else (0, 0)), answer.packed)
         try:
             self.disk.rename(f"{path}{NEW}", path)
@@ -310,6 +328,8 @@ class Compactor:
         else:
             # Damaged, or its key is not here.
             segment.stuck = True
+            if segment in self.demanded:
+                self.demanded.remove(segment)
 
     def _end(self, log: "Log") -> None:
         assert self.under_way is not None

@@ -150,6 +150,8 @@ def _record(record: dict[str, Any]) -> Document:
             entry["erased"] = True
     elif kind == "delete":
         entry["ranges"] = decode_ranges(payload)
+        if record["flags"] & ERASED:
+            entry["erase"] = True
     else:
         entry["first_seq" if kind == "trim" else "next_seq"] = int.from_bytes(payload, "little")
     return entry

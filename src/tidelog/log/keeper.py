@@ -22,6 +22,7 @@ from tidelog.base.limits import KEEPER_RETRY_NS, TROUBLES_KEPT
 from tidelog.base.work import Worker
 from tidelog.disk.disk import Disk
 from tidelog.log.compact import Compactor
+from tidelog.log.erase import Eraser
 from tidelog.log.header import index_path, write_index
 from tidelog.log.snapshot import write_snapshot
 from tidelog.log.survey import survey
@@ -41,6 +42,7 @@ class KeeperFigures:
     compactions: int = 0
     packed: int = 0  # segments that were compressed or encrypted
     rewritten_size: int = 0  # bytes written by compaction and packing
+    erased: int = 0  # messages whose bytes were overwritten
     reclaimed_size: int = 0  # bytes of files that are not needed any more, but for removed ones
     troubles: int = 0
 
@@ -58,6 +60,7 @@ class Keeper:
         self.troubles: deque[str] = deque(maxlen=TROUBLES_KEPT)
         self.sealing: set[Segment] = set()
         self.compactor = Compactor(disk, directory, worker, clock, self.figures, self.trouble, self._work)
+        self.eraser = Eraser(disk, worker, clock, self.figures, self.trouble, self.compactor, self._work)
         self._doomed: deque[Segment] = deque()  # their files are to be removed
         self._removing = False
         self._retry_ns = 0
@@ -72,6 +75,7 @@ class Keeper:
         """Everything is written: see to segments that are complete, or of no use."""
         for segment in log.store.take_rolled():
             self._seal(log, segment)
+        self.eraser.after_commit(log)
         self._work(log)
 
     def tick(self, log: Log) -> None:
@@ -85,6 +89,7 @@ class Keeper:
         """When `tick` has something to do, in monotonic time."""
         dues = [
             self.compactor.next_due_ns(log),
+            self.eraser.next_due_ns(log),
             self._retry_ns if self._doomed and not self._removing else None,
         ]
         return min((due for due in dues if due is not None), default=None)
@@ -99,6 +104,9 @@ class Keeper:
     def _work(self, log: Log) -> None:
         if not log.closed:
             self._remove_front(log)
+            self.eraser.tick(log)
+            # What asks for erasing is kept until that is done.
+            self.compactor.held = self.eraser.pending
             self.compactor.tick(log)
 
     # ---- sealing ----
@@ -156,12 +164,7 @@ class Keeper:
         self._removing = True
 
         def job() -> None:
-            for segment in doomed:
-                for path in (index_path(self.directory, segment.base_seq), segment.path):
-                    if self.disk.exists(path):
-                        self.disk.remove(path)
-                self.disk.sync_directory(self.directory)
-                removed.append(segment)
+            self._remove_files(doomed, removed)
 
         def done(_: object, error: BaseException | None) -> None:
             self._removing = False
@@ -171,9 +174,20 @@ class Keeper:
             if error is not None:
                 self.trouble(error)
                 self._retry_ns = self.clock.monotonic_ns() + KEEPER_RETRY_NS
+            elif log.closed and self._doomed:
+                self._remove(log)
             self._work(log)
 
         self.worker.submit(job, done)
+
+    def _remove_files(self, doomed: list[Segment], removed: list[Segment]) -> None:
+        """One after the other, each for certain (KEEP-3). Those of which that is so are noted."""
+        for segment in doomed:
+            for path in (index_path(self.directory, segment.base_seq), segment.path):
+                if self.disk.exists(path):
+                    self.disk.remove(path)
+            self.disk.sync_directory(self.directory)
+            removed.append(segment)
 
     def closing(self) -> None:
         """Begin nothing more that would only be dropped."""
@@ -182,7 +196,12 @@ class Keeper:
     def close(self, log: Log) -> None:
         try:
             if log.failure is None and log.refusal is None and log.committer.finish():
-                write_snapshot(self.disk, self.directory, log)
+                if self._doomed and not self._removing:
+                    # Nobody would come to it before the log is written to again.
+                    self._remove_files(list(self._doomed), [])
+                if self.eraser.finish(log):
+                    # Whoever opens by a snapshot does not look for what is left to erase.
+                    write_snapshot(self.disk, self.directory, log)
                 if self.ceiling is not None:
                     self.ceiling.drop()
         except DiskFailed as error:

@@ -286,10 +286,10 @@ cdef class Log:
 
     # ---- deleting ----
 
-    def remove(self, uint64_t seq) -> bool:
-        """Delete a message; tells whether there was one."""
+    def remove(self, uint64_t seq, bint erase=False) -> bool:
+        """Delete a message; tells whether there was one. `erase`: overwrite its bytes, as soon as it is gone for certain."""
         self.check_taken()
-        return self.store.remove(seq) > 0
+        return (self.store.remove_for_good(seq) if erase else self.store.remove(seq)) > 0
 
     def purge(self, Filter filter=None, *, before_seq=None, int keep=0) -> int:
         """Delete what matches: all, those before a sequence, or all but the newest `keep`. Returns how many."""

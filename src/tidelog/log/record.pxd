@@ -62,7 +62,8 @@ cdef Head* encode(
     const char* payload, Py_ssize_t payload_size,
 ) noexcept nogil
 cdef Head* encode_control(
-    char* place, uint32_t salt, int kind, uint64_t seq, int64_t ts_ns, const char* payload, Py_ssize_t payload_size
+    char* place, uint32_t salt, int kind, int flags, uint64_t seq, int64_t ts_ns, const char* payload,
+    Py_ssize_t payload_size,
 ) noexcept nogil
 cdef bint plausible(const char* data, Py_ssize_t room) noexcept nogil
 cdef bint valid(const char* data, Py_ssize_t room, uint32_t salt) noexcept nogil

@@ -75,7 +75,8 @@ cdef Head* encode(
 
 
 cdef Head* encode_control(
-    char* place, uint32_t salt, int kind, uint64_t seq, int64_t ts_ns, const char* payload, Py_ssize_t payload_size
+    char* place, uint32_t salt, int kind, int flags, uint64_t seq, int64_t ts_ns, const char* payload,
+    Py_ssize_t payload_size,
 ) noexcept nogil:
     """A record of another kind; `place` has room for HEADER_SIZE and the payload."""
     cdef Head* head = <Head*>place
@@ -83,7 +84,7 @@ cdef Head* encode_control(
     head.seq = seq
     head.ts_ns = ts_ns
     head.kind = <uint8_t>kind
-    head.flags = 0
+    head.flags = <uint8_t>flags
     head.subject_size = 0
     head.header_size = 0
     memcpy(place + HEADER_SIZE, payload, payload_size)
@@ -164,9 +165,11 @@ def encode_message(
     return record
 
 
-def encode_fact(int kind, uint64_t seq, int64_t ts_ns, bytes payload not None, uint32_t salt=0) -> bytes:
+def encode_fact(
+    int kind, uint64_t seq, int64_t ts_ns, bytes payload not None, uint32_t salt=0, int flags=0
+) -> bytes:
     cdef bytes record = PyBytes_FromStringAndSize(NULL, HEADER_SIZE + len(payload))
-    encode_control(PyBytes_AS_STRING(record), salt, kind, seq, ts_ns, PyBytes_AS_STRING(payload), len(payload))
+    encode_control(PyBytes_AS_STRING(record), salt, kind, flags, seq, ts_ns, PyBytes_AS_STRING(payload), len(payload))
     return record
 
 

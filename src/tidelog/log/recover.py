@@ -48,6 +48,7 @@ from tidelog.log.settings import LogSettings
 from tidelog.log.sidecar import Sidecar, decode_ranges
 from tidelog.log.store import Store
 from tidelog.log.survey import survey
+from tidelog.log.walk import ERASED
 
 DELETE, TRIM, SKIP = 2, 3, 4
 
@@ -85,7 +86,7 @@ def found_log(
         if name.endswith(".new"):
             disk.remove(f"{directory}/{name}")
     bases = sorted(int(name[:-4]) for name in names if name.endswith(".seg"))
-    closed = snapshot.FILE_NAME in names
+    closed = snapshot.FILE_NAME in names and was_closed(disk, directory, bases)
     drop_unused(disk, directory, bases, closed)
     log_id = identity(disk, directory, bases, findings)
     store = Store(
@@ -104,16 +105,19 @@ def found_log(
             ceiling.distrust()
         raise
     expiries = Expiries()
+    unerased: list[int] = []
     if not store.segments:
         store.begin(1, clock.now_ns())
     else:
         if not use_snapshot(store, expiries, findings):
-            rebuild(store, expiries, findings)
+            unerased = rebuild(store, expiries, findings)
         if store.segments[-1].sealed:
             # The one behind it was begun, and its name is lost or was of no use.
             store.begin(store.last_seq + 1, clock.now_ns())
+    store.look_ahead()
     keeper = Keeper(disk, directory, worker, clock, ceiling)
     log = Log(store, settings, clock, worker, expiries, ceiling, keeper)
+    keeper.eraser.found(unerased)
     keeper.opened(log)
     log.committer.renamed(log.keeper.sync_names)
     next_seq = ceiling.floor(store.last_seq)
@@ -170,6 +174,15 @@ def make_directory(disk: Disk, directory: str) -> None:
         disk.make_directory(missing[0])
     for path in missing:
         disk.sync_directory(path.rpartition("/")[0])
+
+
+def was_closed(disk: Disk, directory: str, bases: list[int]) -> bool:
+    """Whether the snapshot is of these segments: one that was removed may come back with the power."""
+    file = disk.open(f"{directory}/{snapshot.FILE_NAME}")
+    try:
+        return snapshot.segment_bases(file) == bases
+    finally:
+        file.close()
 
 
 def drop_unused(disk: Disk, directory: str, bases: list[int], closed: bool) -> None:
@@ -350,11 +363,12 @@ class Facts:
     next_seq: int = 1
     last_ts_ns: int = 0
     deleted: list[tuple[int, int, int]] = field(default_factory=list)  # first, count, size
+    erased: list[tuple[int, int]] = field(default_factory=list)  # start, end; or still to be
     skipped: list[tuple[int, int]] = field(default_factory=list)  # start, end
 
 
-def rebuild(store: Store, expiries: Expiries, findings: Findings) -> None:
-    """The index from the segments alone."""
+def rebuild(store: Store, expiries: Expiries, findings: Findings) -> list[int]:
+    """The index from the segments alone. Returns messages that are to be erased, some of which may be."""
     store.forget_index()
     facts = read_facts(store)
     segments = store.segments
@@ -373,7 +387,7 @@ def rebuild(store: Store, expiries: Expiries, findings: Findings) -> None:
         if missed < count and end_seq > segments[0].base_seq:
             if missed:
                 # Some were damaged or lost as well.
-                record_sizes = store.size_between(start_seq, end_seq)
+                record_sizes = store.size_between(start_seq, end_seq, holes)
             segment = store.segment_at(start_seq)
             segment.dead_count += count - missed
             segment.dead_size += record_sizes
@@ -397,6 +411,13 @@ def rebuild(store: Store, expiries: Expiries, findings: Findings) -> None:
     store.settle()
     for start_seq, end_seq in findings.lost:
         findings.notes.append(f"{store.path}: messages {start_seq} to {end_seq - 1} are lost")
+    asked = (seq for start_seq, end_seq in facts.erased for seq in range(start_seq, end_seq))
+    # A hole in a plain segment may be a message whose erasing was cut short; in a packed one it has been taken out.
+    return [
+        seq
+        for seq in asked
+        if seq >= segments[0].base_seq and not (store.segment_at(seq).packed and holes.contains(seq))
+    ]
 
 
 def read_facts(store: Store) -> Facts:
@@ -409,18 +430,20 @@ def read_facts(store: Store) -> Facts:
                 record = decode(read_range(file, pos, max(size, RECORD_HEADER_SIZE)), 0, store.log_salt)
             except ValueError:
                 continue  # damaged since its index was made; what it explained is told as lost
-            take_fact(facts, record["kind"], record["seq"], record["payload"])
+            take_fact(facts, record["kind"], record["seq"], record["payload"], record["flags"])
             facts.last_ts_ns = max(facts.last_ts_ns, record["ts_ns"])
         segment.close_if_sealed()
     return facts
 
 
-def take_fact(facts: Facts, kind: int, seq: int, payload: bytes) -> None:
+def take_fact(facts: Facts, kind: int, seq: int, payload: bytes, flags: int = 0) -> None:
     # A sequence that any record names was given out, though its message may be compacted away or damaged.
     next_seq = seq + 1
     if kind == DELETE:
         ranges = decode_ranges(payload) or []
         facts.deleted += ranges
+        if flags & ERASED:
+            facts.erased += [(first, first + count) for first, count, _ in ranges]
         next_seq = max([next_seq, *(first + count for first, count, _ in ranges[-1:])])
     elif kind == TRIM:
         next_seq = max(next_seq, int.from_bytes(payload, "little"))

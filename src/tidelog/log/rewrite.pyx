@@ -90,7 +90,10 @@ cdef class Rewriting:
             self.last_ts_ns = max(self.last_ts_ns, head.ts_ns)
             if head.kind == DELETE:
                 done = self.take_delete(head)
-            elif head.kind != TRIM and not (head.kind == MESSAGE and self.dead.contains(head.seq)):
+            elif head.kind == TRIM:
+                # It was as certain as the segment is, also where what it is about is not known to be synced.
+                self.floor_seq = max(self.floor_seq, (<uint64_t*>body_of(head))[0])
+            elif not (head.kind == MESSAGE and self.dead.contains(head.seq)):
                 done = append(&self.out, <const char*>head, head.size, 1)
             if not done:
                 return False
@@ -178,6 +181,6 @@ cdef class Rewriting:
     cdef bint put(self, int kind, uint64_t seq, int64_t ts_ns, const char* payload, Py_ssize_t size) noexcept nogil:
         if not reserve(&self.out, HEADER_SIZE + size, 1):
             return False
-        encode_control(self.out.items + self.out.count, self.salt, kind, seq, ts_ns, payload, size)
+        encode_control(self.out.items + self.out.count, self.salt, kind, 0, seq, ts_ns, payload, size)
         self.out.count += HEADER_SIZE + size
         return True

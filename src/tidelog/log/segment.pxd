@@ -28,4 +28,4 @@ cdef class Segment:
     cdef uint64_t sequence_from(self, uint64_t pos) noexcept
     cdef Py_ssize_t sample_from(self, uint64_t pos) noexcept
     cdef Run read_one(self, uint64_t seq, uint32_t salt)
-    cdef Run read_around(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt)
+    cdef Run read_around(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt, bint erased=?)

@@ -6,7 +6,7 @@ the plain records also where the file is packed.
 
 from tidelog.base import limits
 from tidelog.log.tail cimport parse_run, pick_message
-from tidelog.log.outline cimport Sample
+from tidelog.log.outline cimport SEGMENT_HEADER_SIZE, Sample
 from tidelog.log.packed import PackedFile
 from tidelog.log.plain import open_plain, read_range
 
@@ -71,6 +71,18 @@ cdef class Segment:
         self.dead_count -= gone_count
         self.dead_size -= gone_size
 
+    def place_of(self, uint64_t seq) -> tuple:
+        """Between which positions a message is, if it is there."""
+        cdef Sample* samples = self.side.sample(0)
+        cdef Py_ssize_t first = self.side.sample_before(seq)
+        cdef uint64_t end_pos = self.end_pos()
+        if first < 0:
+            # Or was, and is in front of all that is whole.
+            return SEGMENT_HEADER_SIZE, min(end_pos, samples[0].pos) if self.side.outline.samples.count else end_pos
+        if first + 1 < self.side.outline.samples.count:
+            end_pos = min(end_pos, samples[first + 1].pos)
+        return samples[first].pos, end_pos
+
     cdef Run read_one(self, uint64_t seq, uint32_t salt):
         """The message `seq` and no other; None: it is not found at once, and `read_around` looks more closely."""
         cdef Sample* samples = self.side.sample(0)
@@ -87,7 +99,7 @@ cdef class Segment:
             read_range(self.opened(), samples[first].pos, end_pos - samples[first].pos), samples[first].pos, salt, seq
         )
 
-    cdef Run read_around(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt):
+    cdef Run read_around(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt, bint erased=False):
         """The messages from the sample before `seq` on, or back from the one behind it, in about `wanted` bytes.
 
         What is not written yet is not there: that is in the tail.
@@ -116,7 +128,7 @@ cdef class Segment:
             return None
         return parse_run(
             read_range(file, start_pos, end_pos - start_pos), start_pos, salt,
-            self.base_seq + samples[first].seq_offset, self.side.outline.last_seq,
+            self.base_seq + samples[first].seq_offset, self.side.outline.last_seq, erased,
         )
 
     cdef uint64_t sequence_before(self, uint64_t pos) noexcept:

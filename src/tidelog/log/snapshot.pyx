@@ -174,6 +174,16 @@ class Contents:
         return cursor
 
 
+def segment_bases(file) -> list:
+    """The segments that a snapshot is of, as far as it can be told from its beginning, which may be damaged."""
+    head = file.read(12, _HEAD.size)
+    if len(head) < _HEAD.size:
+        return []
+    count = min(_HEAD.unpack(head)[3], file.size // _SEGMENT.size)
+    rows = file.read(12 + _HEAD.size, count * _SEGMENT.size)
+    return [row[0] for row in _SEGMENT.iter_unpack(rows[: len(rows) // _SEGMENT.size * _SEGMENT.size])]
+
+
 def damage(bytes data not None) -> str:
     """Why these bytes are no snapshot that can be read; "": they are one."""
     if len(data) < 12 + _HEAD.size:

@@ -41,6 +41,8 @@ cdef class Store:
     cdef uint32_t slot                   # of the subject that was appended last
     cdef Run recent                    # read from a file last, for look-ups that stay near
     cdef list gone                       # (seq, record size) deleted since the last commit
+    cdef list erasing                    # the same, of those to be erased
+    cdef list unerased                   # of which the log says so, and nobody has seen to it yet
     cdef list rolled                     # complete segments that nobody has seen to yet
     cdef list sparse                     # segments that have become so, and nobody has seen to it yet
     cdef bint trimmed                    # since the last commit
@@ -54,12 +56,15 @@ cdef class Store:
         const char* subject, Py_ssize_t subject_size, const char* header, Py_ssize_t header_size,
         const char* payload, Py_ssize_t payload_size,
     ) except NULL
-    cdef tuple measure(self, Segment segment, uint64_t seq, uint64_t end_seq)
+    cdef tuple measure(self, Segment segment, uint64_t seq, uint64_t end_seq, SequenceSet without)
     cdef Segment segment_of(self, uint64_t seq)
     cdef Run run_for(self, uint64_t seq, Py_ssize_t wanted, bint backward)
     cdef Run near(self, uint64_t seq, Py_ssize_t wanted)
     cdef Run hold(self, uint64_t seq, Py_ssize_t* at)
     cdef Py_ssize_t remove(self, uint64_t seq) except -1
+    cdef Py_ssize_t remove_for_good(self, uint64_t seq) except -1
+    cdef int put_control(self, int kind, bytes payload, int flags=?) except -1
+    cdef int put_deletes(self, list gone, int flags) except -1
     cdef uint64_t present_from(self, uint64_t seq) noexcept
     cdef Py_ssize_t size_of(self, uint64_t seq) except -1
     cdef int miss(self, Run run, uint64_t start_seq, uint64_t end_seq) except -1
@@ -67,7 +72,6 @@ cdef class Store:
     cdef void note_removal(self, uint64_t seq) noexcept
     cdef int note_sparse(self, Segment segment) except -1
     cdef uint64_t end_of(self, Segment segment)
-    cdef int put_control(self, int kind, bytes payload) except -1
     cdef int put_controls(self) except -1
     cdef uint64_t seq_at_time(self, int64_t ts_ns) except? 0
     cdef bint absent(self, uint64_t seq) noexcept nogil

@@ -20,7 +20,7 @@ from libc.stdlib cimport calloc, free
 from tidelog.base import limits
 from tidelog.base.errors import StorageError
 from tidelog.log.record cimport (
-    DELETE, HEADER_SIZE, SKIP, TRIM, encode, encode_control, encoded_size, subject_of,
+    DELETE, ERASED, HEADER_SIZE, SKIP, TRIM, encode, encode_control, encoded_size, subject_of,
 )
 from tidelog.log.header import segment_header, segment_path
 from tidelog.log.sidecar cimport Sidecar
@@ -61,6 +61,8 @@ cdef class Store:
         self.tail = Tail(window_size)
         self.first_seq = 1
         self.gone = []
+        self.erasing = []
+        self.unerased = []
         self.rolled = []
         self.sparse = []
         self.removed = <uint64_t*>calloc(REMOVALS_KEPT, sizeof(uint64_t))
@@ -122,11 +124,11 @@ cdef class Store:
             # Sequences are kept as distances from the base. The disk may be full now, and what is there should be read.
             self.overdue = True
 
-    cdef int put_control(self, int kind, bytes payload) except -1:
+    cdef int put_control(self, int kind, bytes payload, int flags=0) except -1:
         cdef Py_ssize_t size = HEADER_SIZE + PyBytes_GET_SIZE(payload)
         cdef uint64_t pos = self.tail.pos
         encode_control(
-            self.tail.reserve(size), self.salt, kind, self.last_seq, self.last_ts_ns,
+            self.tail.reserve(size), self.salt, kind, flags, self.last_seq, self.last_ts_ns,
             PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload),
         )
         self.tail.advance(size, False)
@@ -136,16 +138,26 @@ cdef class Store:
     cdef int put_controls(self) except -1:
         """Say in the log what was deleted since the last commit."""
         cdef list gone = self.gone
-        cdef Py_ssize_t at
         if gone:
             self.gone = []
             # What the trim record says as well may be in a segment that is not here any more, and come back with it.
             gone = sorted([one for one in gone if one[0] >= self.first_seq])
-            for at in range(0, len(gone), DELETES_MOST):
-                self.put_control(DELETE, encode_ranges(joined(gone[at : at + DELETES_MOST], self.bases)))
+            self.put_deletes(gone, 0)
+        if self.erasing:
+            # These also if they are trimmed: their files may stay.
+            gone = sorted([one for one in self.erasing if one[0] >= self.bases[0]])
+            self.erasing = []
+            self.unerased += [one[0] for one in gone]
+            self.put_deletes(gone, ERASED)
         if self.trimmed:
             self.trimmed = False
             self.put_control(TRIM, self.first_seq.to_bytes(8, "little"))
+        return 0
+
+    cdef int put_deletes(self, list gone, int flags) except -1:
+        cdef Py_ssize_t at
+        for at in range(0, len(gone), DELETES_MOST):
+            self.put_control(DELETE, encode_ranges(joined(gone[at : at + DELETES_MOST], self.bases)), flags)
         return 0
 
     def write(self) -> int:
@@ -222,6 +234,10 @@ cdef class Store:
         self.size = size
         self.last_ts_ns = last_ts_ns
 
+    def look_ahead(self) -> None:
+        """What was found is complete, and the last segment is open: see whether it can take the next message."""
+        self.overdue = self.last_seq + 1 - self.open_segment.base_seq > SKIP_MOST
+
     def forget_index(self) -> None:
         self.index = SubjectIndex()
         self.deleted = SequenceSet()
@@ -243,28 +259,28 @@ cdef class Store:
         for segment in self.segments:
             if segment.base_seq >= end_seq:
                 break
-            count, size = self.measure(segment, segment.base_seq, end_seq)
+            count, size = self.measure(segment, segment.base_seq, end_seq, self.deleted)
             segment.dead_count += count
             segment.dead_size += size
             total += size
         return total
 
-    def size_between(self, uint64_t start_seq, uint64_t end_seq) -> int:
-        """Bytes of the messages of a stretch within one segment, likewise."""
-        return self.measure(self.segment_of(start_seq), start_seq, end_seq)[1]
+    def size_between(self, uint64_t start_seq, uint64_t end_seq, SequenceSet holes not None) -> int:
+        """Bytes of the messages of a stretch within one segment that are no holes in it."""
+        return self.measure(self.segment_of(start_seq), start_seq, end_seq, holes)[1]
 
-    cdef tuple measure(self, Segment segment, uint64_t seq, uint64_t end_seq):
+    cdef tuple measure(self, Segment segment, uint64_t seq, uint64_t end_seq, SequenceSet without):
         cdef Run run
         cdef Head* head
         cdef uint64_t count = 0, size = 0
         cdef Py_ssize_t at
         while seq < end_seq and seq <= segment.side.outline.last_seq:
-            run = segment.read_around(seq, READ_AHEAD, False, self.salt)
+            run = segment.read_around(seq, READ_AHEAD, False, self.salt, True)
             if run is None:
                 break
             for at in range(run.at_least(seq), run.count):
                 head = run.head(at)
-                if head.seq < end_seq and not self.deleted.contains(head.seq):
+                if head.seq < end_seq and not without.contains(head.seq):
                     count += 1
                     size += head.size
             # Not behind the last message of the run: where a sequence has leapt, that is in this run again.
@@ -441,6 +457,20 @@ cdef class Store:
         self.removed[self.removals & (REMOVALS_KEPT - 1)] = seq
         self.removals += 1
 
+    cdef Py_ssize_t remove_for_good(self, uint64_t seq) except -1:
+        """The same, and its bytes are to be overwritten (`erase`)."""
+        cdef Py_ssize_t size = self.remove(seq)
+        if size:
+            if self.gone and self.gone[-1][0] == seq:
+                self.gone.pop()
+            self.erasing.append((seq, size))
+        return size
+
+    def take_unerased(self) -> list:
+        """Messages to be erased, of which the log says so since this was asked; to be called after `write`."""
+        unerased, self.unerased = self.unerased, []
+        return unerased
+
     cdef Py_ssize_t size_of(self, uint64_t seq) except -1:
         """Of the record of a message; 0: it is not there."""
         cdef Run run = self.near(seq, 0)
@@ -494,7 +524,7 @@ cdef class Store:
 
     def unsaid(self) -> bool:
         """Whether something was deleted that the log does not say yet."""
-        return bool(self.gone) or self.trimmed
+        return bool(self.gone) or bool(self.erasing) or self.trimmed
 
     cdef uint64_t end_of(self, Segment segment):
         """One behind the last sequence that belongs to a complete segment."""

@@ -26,7 +26,7 @@ from tidelog.log.outline cimport (
     add_expiry, add_message, begin, drop, fits, listed_controls, listed_expiries, listed_holes, listed_samples,
 )
 from tidelog.log.record cimport (
-    ERASED, HAS_EXPIRY, HEADER_SIZE, MESSAGE, SKIP, TRIM, crc32c, expiry_of, head_at, plausible, subject_of, valid
+    DELETE, ERASED, HAS_EXPIRY, HEADER_SIZE, MESSAGE, SKIP, TRIM, crc32c, expiry_of, head_at, plausible, subject_of, valid
 )
 from tidelog.log.stretch cimport Stretch
 
@@ -110,7 +110,9 @@ cdef class Survey:
         if head.kind == MESSAGE:
             # A control may name a message that is damaged: no later one has its sequence.
             return head.seq > self.seen and fits(&self.outline, head.seq, head.ts_ns)
-        if head.seq < self.seen or head.flags or head.subject_size or head.header_size:
+        if head.seq < self.seen or head.subject_size or head.header_size:
+            return False
+        if head.flags and (head.kind != DELETE or head.flags != ERASED):
             return False
         return (head.kind != TRIM and head.kind != SKIP) or head.size == HEADER_SIZE + sizeof(uint64_t)
 

@@ -50,4 +50,6 @@ cdef class Tail:
 
 
 cdef Run pick_message(bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq)
-cdef Run parse_run(bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq_least, uint64_t seq_most)
+cdef Run parse_run(
+    bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq_least, uint64_t seq_most, bint erased=?
+)

@@ -16,7 +16,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdlib cimport free, malloc, realloc
 
 from tidelog.base import limits
-from tidelog.log.record cimport MESSAGE, Head, find_message, head_at, resync, valid
+from tidelog.log.record cimport ERASED, MESSAGE, Head, find_message, head_at, resync, valid
 
 cdef extern from "Python.h":
     object PyMemoryView_FromMemory(char* data, Py_ssize_t size, int flags)
@@ -217,7 +217,7 @@ cdef Run pick_message(bytes data, uint64_t start_pos, uint32_t salt, uint64_t se
     """A run of one message, out of `data`, which begins with a record; None: it is not there, or there is damage before it."""
     cdef Py_ssize_t at = find_message(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), seq, salt)
     cdef Run run
-    if at < 0:
+    if at < 0 or head_at(PyBytes_AS_STRING(data) + at).flags & ERASED:
         return None
     run = Run.__new__(Run)
     # Not all of `data`: who keeps messages that lie far apart would keep what is between them.
@@ -229,8 +229,13 @@ cdef Run pick_message(bytes data, uint64_t start_pos, uint32_t salt, uint64_t se
     return run
 
 
-cdef Run parse_run(bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq_least, uint64_t seq_most):
-    """The valid messages in `data`, which begins with a record; what is damaged is left out."""
+cdef Run parse_run(
+    bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq_least, uint64_t seq_most, bint erased=False
+):
+    """The valid messages in `data`, which begins with a record; what is damaged is left out, and what is erased.
+
+    An erased message is deleted, also when what says so has fallen to damage. `erased`: those, too.
+    """
     cdef Run run = Run.__new__(Run)
     cdef Py_ssize_t pos = 0, found
     cdef Head* head
@@ -247,7 +252,8 @@ cdef Run parse_run(bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq_l
             pos = found
         head = head_at(run.data + pos)
         if head.kind == MESSAGE and seq_least <= head.seq <= seq_most:
-            run.add_offset(<uint32_t>pos)
+            if erased or not head.flags & ERASED:
+                run.add_offset(<uint32_t>pos)
             seq_least = head.seq + 1
         pos += head.size
     return run

@@ -16,6 +16,7 @@ from tidelog.log.record import RECORD_HEADER_SIZE, decode, is_valid
 from tidelog.log.survey import Survey
 
 KINDS = {1: "message", 2: "delete", 3: "trim", 4: "skip"}
+MESSAGE = 1
 HAS_EXPIRY, ERASED = 1, 2
 
 _HEAD = struct.Struct("<IIQqBBHI")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field, replace
 
+from tidelog.log.expiry import STEP_NS
 from tidelog.log.read import Message
 from tidelog.log.settings import Limits
 
@@ -47,7 +48,7 @@ class Model:
 
     def __post_init__(self) -> None:
         if self.durable is None:
-            self.durable = replace(self, durable=self)
+            self.durable = replace(self, messages=dict(self.messages), durable=self)
 
     # ---- what is done to it ----
 
@@ -97,7 +98,7 @@ class Model:
         due = [
             seq
             for seq, one in self.messages.items()
-            if one.expiry_ns and -(-one.expiry_ns // NS) * NS <= now_ns
+            if one.expiry_ns and -(-one.expiry_ns // STEP_NS) * STEP_NS <= now_ns
         ]
         if self.limits.max_age_ns:
             due += [seq for seq, one in self.messages.items() if one.ts_ns <= now_ns - self.limits.max_age_ns]

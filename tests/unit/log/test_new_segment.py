@@ -76,7 +76,21 @@ def test_sequences_that_were_skipped_stay_skipped_without_the_segment_that_follo
     log, _ = open_log(disk, "log", settings, ManualClock(), worker)
     log.skip_to(1000)
     log.commit()
-    assert len([path for path in disk.files if path.endswith(".seg")]) == 2
+    assert len([path for path in disk.files if path.endswith(".seg")]) == 1
     log, findings = open_log(disk, "log", settings, ManualClock(), worker)
     assert findings.lost == []
     assert log.append(b"s", b"p") == 1000
+
+
+def test_after_a_leap_the_next_message_begins_a_segment_also_when_the_log_was_opened_between() -> None:
+    disk, worker = MemoryDisk(), Later()
+    settings = LogSettings(policy=THROUGHPUT)
+    log, _ = open_log(disk, "log", settings, ManualClock(), worker)
+    log.append(b"s", b"p")
+    log.skip_to(1 << 40)
+    log.commit()
+    log, _ = open_log(disk, "log", settings, ManualClock(), worker)
+    assert log.append(b"s", b"p") == 1 << 40
+    log.commit()
+    log, findings = open_log(disk, "log", settings, ManualClock(), worker)
+    assert (findings.lost, log.reader().read().sequences()) == ([], [1, 1 << 40])
