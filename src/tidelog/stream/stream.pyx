@@ -220,7 +220,7 @@ cdef class Stream(Intake):
         if self.config.deny_delete:
             raise failure.STREAM_MSG_DELETE_FAILED(err="message delete not permitted")
         self.mark()
-        return self.log.remove(seq)
+        return self.log.remove(seq, erase)
 
     def purge(self, Filter filter=None, *, before_seq=None, int keep=0) -> int:
         """Delete what matches: all, those before a sequence, or all but the newest `keep`. Returns how many.
