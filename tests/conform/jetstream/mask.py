@@ -19,6 +19,7 @@ NEAR_S = 3600.0
 # The time in the reply subject of a delivered message, and what flow control counts with.
 ACK_TIME = re.compile(r"(\$JS\.ACK(?:\.[^. ]+){2}\.\d+\.\d+\.\d+)\.\d{19}\b")
 FLOW = re.compile(r"(\$JS\.FC\.[^. ]+\.[^. ]+)\.\S+")
+RESTORE = re.compile(r"(\$JS\.SNAPSHOT\.(?:RESTORE|ACK)\.[^. ]+)\.\S+")
 HEADER_TIME = re.compile(rf"\b{TIME.pattern}")
 # What a message came from; the original has put one more word behind it since 2.15.
 SOURCE = re.compile(r"(Nats-Stream-Source: \S+ \d+ \S+ \S+ [^ \\]+) \w{8}(?=\\r)")
@@ -35,7 +36,7 @@ LEFT_OUT = frozenset({"cluster", "api"})
 
 def subject(text: str) -> str:
     """A subject, or a reply subject."""
-    return FLOW.sub(r"\1.<id>", ACK_TIME.sub(r"\1.<time>", text))
+    return RESTORE.sub(r"\1.<id>", FLOW.sub(r"\1.<id>", ACK_TIME.sub(r"\1.<time>", text)))
 
 
 def header(block: bytes) -> str:

@@ -3,10 +3,7 @@
 What differs on purpose is not here but marked in its script (`differs`), and stands in docs/compatibility.md.
 """
 
-NOT_YET: dict[str, str] = {
-    "consumer/replay-as-it-was": "only push consumers replay at the speed of the original",
-    "push/the-deliver-subject-within-a-stream": "deliveries go into streams, under the subject of the message",
-}
+NOT_YET: dict[str, str] = {}
 
 
 def reason(name: str) -> str:

@@ -203,6 +203,12 @@ class _Player:
         header, text = headers_and_text(text)
         self.here.publish(self.bytes_of(subject), b"", self.bytes_of(header), self.bytes_of(text))
 
+    def do_fast(self, step: Step) -> None:
+        header, text = headers_and_text(step.text)
+        subject, reply = (self.bytes_of(word) for word in step.words)
+        self.here.publish(subject, reply, self.bytes_of(header), self.bytes_of(text))
+        self.sync(self.here)
+
     def do_pubs(self, step: Step) -> str:
         count = int(step.words[0])
         for number in range(1, count):

@@ -22,6 +22,7 @@ Messages, and what comes of them; p names an inbox, c a consumer as `S.C`:
 
     pub SUBJECT [headers] [text]    publish and wait for the answer; headers are `[Nats-Msg-Id: a | Nats-TTL: 5s]`
     put SUBJECT [headers] [text]    publish and want no answer
+    fast SUBJECT REPLY [headers] [text]  publish with this reply subject, and want no answer here
     pubs N SUBJECT [headers] [text] N times `put`, then once `pub`; `#` in subject, headers and text is the number
     sub p SUBJECT [queue]           an inbox for what is sent to SUBJECT
     unsub p [N]                     as the protocol has it
@@ -56,9 +57,9 @@ from pathlib import Path
 DIRECTORY = Path(__file__).parent / "scripts"
 # Verbs, and how many words follow before the text.
 WORDS = {
-    "api": 1, "req": 1, "stream": 1, "update": 1, "consumer": 2, "info": 0, "pub": 1, "put": 1, "pubs": 2, "sub": 1,
-    "unsub": 1, "pull": 2, "ask": 2, "got": 1, "ack": 2, "say": 2, "seen": 1, "forget": 1, "unordered": 1, "on": 1,
-    "close": 1, "elapse": 1, "filled": 1, "mark": 1, "loose": 0, "differs": 0,
+    "api": 1, "req": 1, "stream": 1, "update": 1, "consumer": 2, "info": 0, "pub": 1, "fast": 2, "put": 1, "pubs": 2,
+    "sub": 1, "unsub": 1, "pull": 2, "ask": 2, "got": 1, "ack": 2, "say": 2, "seen": 1, "forget": 1, "unordered": 1,
+    "on": 1, "close": 1, "elapse": 1, "filled": 1, "mark": 1, "loose": 0, "differs": 0,
 }  # fmt: skip
 HEADERS = re.compile(r"\[((?:[\w-]+: ?(?:\\\[[^\]]*\]|[^|\]])*(?:\| ?)?)+)\] ?")
 

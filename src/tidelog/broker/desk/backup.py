@@ -266,5 +266,5 @@ class Coming:
 
 ENTRIES = (
     Entry("STREAM.SNAPSHOT.*", "stream_snapshot_response", snapshot),
-    Entry("STREAM.RESTORE.*", "stream_restore_response", restore),
+    Entry("STREAM.RESTORE.*", "stream_restore_response", restore, (Place(""),)),
 )

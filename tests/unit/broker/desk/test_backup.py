@@ -182,3 +182,7 @@ def test_who_stops_sending_leaves_nothing(harbor: Harbor) -> None:
     assert not harbor.disk.exists("$G/streams/T")
     heard = harbor.send(subject, b"more")
     assert [reply.header[:12] for reply in heard] == [b"NATS/1.0 503"]
+
+
+def test_a_refusal_to_restore_names_no_place(harbor: Harbor) -> None:
+    assert harbor.ask("STREAM.RESTORE.S")["deliver_subject"] == ""
