@@ -297,6 +297,9 @@ SCHEDULES_UNREAD = 100_000
 CONSUMER_LOAD_SIZE = 256 * KIB
 CONSUMER_BATCH = 256
 CONSUMER_TURN = 8192
+CONSUMER_TURN_SIZE = 1 * MIB
+# Who has more than CONGESTED_SIZE unread gets nothing more for so long: the time in which a socket takes about as much.
+CONSUMER_CONGESTED_NS = 1_000_000
 # What is new in so many messages is counted by looking at them rather than in the index.
 CONSUMER_COUNT_WALK = 1024
 # The largest message that a rate lets through where the stream has no bound of its own.

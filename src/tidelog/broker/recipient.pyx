@@ -177,6 +177,9 @@ cdef class Recipient(Subscriber):
         self.owner.subscription_ended(subscription)
         return 0
 
+    cdef Py_ssize_t backlog(self) noexcept:
+        return self.outbox.size
+
     cdef object origin(self):
         return self.owner
 

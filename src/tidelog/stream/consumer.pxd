@@ -31,12 +31,15 @@ cdef class Consumer(Position):
     cdef Route route                       # of a push consumer
     cdef bint pumping
     cdef bint again
-    cdef Py_ssize_t budget
+    cdef bint held                         # there is more to deliver, a little later
+    cdef Py_ssize_t budget                 # messages until others have their turn
+    cdef Py_ssize_t budget_size            # and bytes
     cdef object timer
     cdef int64_t armed_ns                  # when the timer is due; 0: there is none
 
     cdef int deliver_some(self) except -1
     cdef bint ready(self) except -1
+    cdef bint has_room_for_more(self, Route route) except -1
     cdef int deliver_again(self) except -1
     cdef bint deliver_new(self) except -1
     cdef Py_ssize_t wanted(self) noexcept

@@ -37,6 +37,9 @@ from tidelog.stream.stream cimport Stream
 
 cdef Py_ssize_t BATCH = limits.CONSUMER_BATCH
 cdef Py_ssize_t TURN = limits.CONSUMER_TURN
+cdef Py_ssize_t TURN_SIZE = limits.CONSUMER_TURN_SIZE
+cdef Py_ssize_t CONGESTED = limits.CONGESTED_SIZE
+cdef int64_t CONGESTED_NS = limits.CONSUMER_CONGESTED_NS
 cdef enum:
     NUMBERS_ROOM = 110       # five numbers and the dots between them
 
@@ -136,6 +139,7 @@ cdef class Consumer(Position):
             return 0
         self.pumping = True
         self.budget = TURN
+        self.budget_size = TURN_SIZE
         try:
             self.again = True
             while self.again and not self.closed:
@@ -151,6 +155,7 @@ cdef class Consumer(Position):
 
     cdef int deliver_some(self) except -1:
         cdef bint at_end = True
+        self.held = False
         self.now_ns = self.clock.monotonic_ns()
         self.follow_removals()
         if self.ready():
@@ -161,7 +166,7 @@ cdef class Consumer(Position):
         if self.closed:
             return 0
         if self.waiting is not None:
-            if self.waiting.hurried and self.pace.hold_ns <= self.now_ns:
+            if self.waiting.hurried and self.pace.hold_ns <= self.now_ns and not self.held:
                 self.waiting.settle(self.now_ns, at_end, False)
             if self.waiting.count:
                 self.stream.arm(self)
@@ -176,8 +181,21 @@ cdef class Consumer(Position):
         if self.pace.hold_ns > self.now_ns:
             return False
         if self.waiting is not None:
-            return self.waiting.count > 0
-        return self.active and not self.pace.stalled()
+            return self.waiting.count > 0 and (
+                not self.waiting.wanted(self.waiting.first) or self.has_room_for_more(self.waiting.first.route)
+            )
+        return self.active and not self.pace.stalled() and self.has_room_for_more(self.push_route())
+
+    cdef bint has_room_for_more(self, Route route) except -1:
+        """Whether this may go on now: others have their turn, and nobody is flooded who reads slowly."""
+        self.held = True
+        if self.budget <= 0 or self.budget_size <= 0:
+            self.remember(self.now_ns)
+        elif route.backlog() > CONGESTED:
+            self.remember(self.now_ns + CONGESTED_NS)
+        else:
+            self.held = False
+        return not self.held
 
     cdef int deliver_again(self) except -1:
         """What was not acknowledged, in the order in which that became known."""
@@ -186,7 +204,7 @@ cdef class Consumer(Position):
         cdef Item* item
         cdef Py_ssize_t at
         cdef uint64_t seq
-        while self.budget > 0 and self.ready():
+        while self.ready():
             seq = self.table.first_queued()
             if seq == 0:
                 return 0
@@ -201,15 +219,12 @@ cdef class Consumer(Position):
                 continue
             if not self.offer(run.head(at), item.count + 2, self.course.pending(), False):
                 return 0
-            self.budget -= 1
-        if self.budget <= 0:
-            self.remember(self.now_ns)
         return 0
 
     cdef bint deliver_new(self) except -1:
         """What was not delivered yet. False: more is held back until something is acknowledged."""
         cdef Head* head
-        while self.budget > 0 and self.ready():
+        while self.ready():
             if self.max_pending > 0 and self.table.pending >= self.max_pending:
                 return False
             head = self.course.load(self.wanted())
@@ -218,12 +233,8 @@ cdef class Consumer(Position):
             while head != NULL:
                 if not self.offer(head, 1, self.course.counted - 1, True):
                     return True
-                self.budget -= 1
-                head = self.course.head() if self.table.queued == 0 else NULL
+                head = self.course.head() if self.table.queued == 0 and self.budget_size > 0 else NULL
             self.course.release()
-        if self.budget <= 0:
-            self.remember(self.now_ns)
-            return False
         return True
 
     cdef Py_ssize_t wanted(self) noexcept:
@@ -242,6 +253,8 @@ cdef class Consumer(Position):
         cdef int64_t ts_ns = head.ts_ns
         cdef Request request
         size = head.subject_size + reply_size + (len(header) if header is not None else body_size(head))
+        self.budget -= 1
+        self.budget_size -= size
         if self.pace.hold(size, head.seq, head.ts_ns, self.now_ns):
             self.remember(self.pace.hold_ns)
             return False
@@ -554,7 +567,7 @@ cdef class Consumer(Position):
         if self.waiting is not None:
             if self.waiting.count:
                 self.idle_ns = self.now_ns
-            self.waiting.settle(self.now_ns, True, True)
+            self.waiting.settle(self.now_ns, not self.held, True)
             if self.waiting.pin_due_ns and self.waiting.pin_due_ns <= self.now_ns:
                 self.unpin("timeout")
         elif self.active and self.pace.beat_ns and self.pace.beat_ns <= self.now_ns:

@@ -25,6 +25,7 @@ cdef class Subscriber:
     cdef bint accepts(self, Subscription subscription, bytes subject) except -1
     cdef bint selective(self) noexcept
     cdef int accepts_below(self, bytes prefix) except -2
+    cdef Py_ssize_t backlog(self) noexcept
     cdef object origin(self)
 
 
@@ -62,4 +63,5 @@ cdef class Route:
     cdef bint hand(
         self, Py_ssize_t index, char* text, Py_ssize_t size, Message* message, Subscriber publisher
     ) except -1
+    cdef Py_ssize_t backlog(self) noexcept
     cdef list retrace(self, Message* message, Subscriber publisher, Chance chance, bint only)

@@ -35,6 +35,10 @@ cdef class Subscriber:
         """What `accepts` says of all subjects below `prefix`: 1 yes, 0 no, -1 it may differ."""
         return -1 if self.selective() else 1
 
+    cdef Py_ssize_t backlog(self) noexcept:
+        """Bytes that were delivered and wait to go out."""
+        return 0
+
     cdef object origin(self):
         """Who this is when it publishes, for callbacks that must know; None: the server itself."""
         return None
@@ -184,6 +188,13 @@ cdef class Route:
         target.prefix = text
         target.prefix_size = size + 1
         return (<Subscriber>target.subscriber).deliver(&target, message, publisher)
+
+    cdef Py_ssize_t backlog(self) noexcept:
+        """What waits to go out at the one for whom it is the most."""
+        cdef Py_ssize_t i, most = 0
+        for i in range(self.target_count):
+            most = max(most, (<Subscriber>self.targets[i].subscriber).backlog())
+        return most
 
     cdef list retrace(self, Message* message, Subscriber publisher, Chance chance, bint only):
         """`deliver`, for a message that is traced: `(subscription, taken)` for everybody who was on its way.

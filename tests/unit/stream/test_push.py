@@ -105,6 +105,7 @@ def test_flow_control_asks_and_stops_without_an_answer(quay: Quay) -> None:
     quay.account.post.publish(b"$JS.FC.S.c.none", b"")
     assert quay.take() == []
     quay.account.post.publish(question.reply, b"")
+    quay.advance(0.01)
     got = quay.take()
     assert next(one.seq for one in got if one.payload) == len(delivered) + 1
     assert len([one for one in got if one.payload]) > len(delivered)
@@ -324,3 +325,19 @@ def test_an_urgent_request_of_the_same_burst_comes_first(quay: Quay) -> None:
         quay.ask(consumer, {"batch": 2, "expires": 60 * SECOND, "group": "g", "priority": priority}, subject)
     quay.advance(0.001)
     assert {priority: [one.seq for one in into] for priority, into in heard.items()} == {0: [1, 2], 1: [3]}
+
+
+# ---- taking turns ----
+
+
+def test_nobody_is_held_up_by_much(quay: Quay) -> None:
+    """A turn is bounded in bytes; the rest comes in the next ones, also to requests that do not wait."""
+    quay.stream()
+    consumer = quay.consumer()
+    for _ in range(40):
+        quay.send(b"S.a", b"x" * 100_000, reply=None)
+    quay.engine.commit()
+    got = quay.ask(consumer, {"batch": 40, "no_wait": True})
+    assert 10 <= len(got) <= 11
+    quay.advance(0)
+    assert [one.seq for one in quay.take()] == list(range(len(got) + 1, 41))
