@@ -52,7 +52,6 @@ cdef class Consumer(Position):
         self, Head* head, bytes header, Py_ssize_t reply_size, Route route, uint64_t dcount, bint fresh
     ) except -1
     cdef int take_back(self, Head* head, bint fresh) except -1
-    cdef Py_ssize_t write_reply(self, Head* head, uint64_t dcount, uint64_t left) noexcept
     cdef Route push_route(self)
     cdef int take_ack(
         self, AckSubject* about, AckKind kind, const char* body, Py_ssize_t size, const char* reply, Py_ssize_t reply_size

@@ -28,8 +28,8 @@ from tidelog.log.record cimport body_of, body_size, subject_of
 from tidelog.log.store cimport ALONE, Store
 from tidelog.log.tail cimport Run
 from tidelog.stream import consumer_event
-from tidelog.stream.ack cimport ACK, NAK, NEXT, PROGRESS, TERM, put_number
-from tidelog.stream.heading cimport header_of, made_header, with_line
+from tidelog.stream.ack cimport ACK, NAK, NEXT, PROGRESS, TERM
+from tidelog.stream.heading cimport header_of, made_header, with_line, write_numbers
 from tidelog.stream.heading import last_sequences
 from tidelog.stream.pending cimport Item
 from tidelog.stream.pull_request import Refused, read_request
@@ -248,7 +248,8 @@ cdef class Consumer(Position):
 
     cdef bint offer(self, Head* head, uint64_t dcount, uint64_t left, bint fresh) except -1:
         """Deliver a message for the `dcount`th time; `left` are still to come. False: nobody takes more now."""
-        cdef Py_ssize_t reply_size = self.write_reply(head, dcount, left), size
+        cdef Py_ssize_t front_size = PyBytes_GET_SIZE(self.front), size
+        cdef Py_ssize_t reply_size = write_numbers(self.reply + front_size, head, dcount, self.dseq + 1, left) + front_size
         cdef bytes header = made_header(head) if self.headers_only else None
         cdef int64_t ts_ns = head.ts_ns
         cdef Request request
@@ -360,19 +361,6 @@ cdef class Consumer(Position):
             if item != NULL and item.pending:
                 self.table.enqueue(item)
         return 0
-
-    cdef Py_ssize_t write_reply(self, Head* head, uint64_t dcount, uint64_t left) noexcept:
-        """Where the message is to be acknowledged, into `reply`. Returns its size."""
-        cdef char* out = self.reply + PyBytes_GET_SIZE(self.front)
-        out = put_number(out, dcount)
-        out[0] = c"."
-        out = put_number(out + 1, head.seq)
-        out[0] = c"."
-        out = put_number(out + 1, self.dseq + 1)
-        out[0] = c"."
-        out = put_number(out + 1, <uint64_t>head.ts_ns)
-        out[0] = c"."
-        return put_number(out + 1, left) - self.reply
 
     # ---- pushing ----
 
@@ -584,18 +572,14 @@ cdef class Consumer(Position):
     def check_idle(self) -> bool:
         """Whether nobody has been there for too long: then this ends."""
         cdef int64_t since_ns = self.idle_ns
-        cdef Item* item
         if not self.inactive_ns or self.active:
             return False
         if self.waiting is not None:
             if self.waiting.count:
                 return False
             since_ns = max(since_ns, self.waiting.active_ns)
-            for seq in self.table.sequences():
-                item = self.table.find(seq)
-                # Somebody may still be working on it.
-                if item.pending and item.due_ns:
-                    since_ns = max(since_ns, item.due_ns)
+            # Somebody may still be working on something.
+            since_ns = max(since_ns, self.table.latest_due())
         if since_ns + self.inactive_ns > self.now_ns:
             self.remember(since_ns + self.inactive_ns)
             return False

@@ -1,6 +1,7 @@
-"""Header blocks of what consumers deliver, where they differ from what is stored."""
+"""What stands in front of a payload that a consumer delivers: the numbers in its reply, and headers that are made here."""
 
 from tidelog.log.record cimport body_of, body_size
+from tidelog.stream.ack cimport put_number
 
 VERSION = b"NATS/1.0\r\n"
 
@@ -17,6 +18,19 @@ cdef bytes made_header(Head* head):
 cdef bytes with_line(bytes header, bytes line):
     """A header block with one line more."""
     return (header[:len(header) - 2] if header else VERSION) + line + b"\r\n"
+
+
+cdef Py_ssize_t write_numbers(char* place, Head* head, uint64_t dcount, uint64_t dseq, uint64_t left) noexcept nogil:
+    """`<delivery>.<sequence>.<consumer sequence>.<time>.<pending>`, the end of a reply. Returns its size."""
+    cdef char* out = put_number(place, dcount)
+    out[0] = c"."
+    out = put_number(out + 1, head.seq)
+    out[0] = c"."
+    out = put_number(out + 1, dseq)
+    out[0] = c"."
+    out = put_number(out + 1, <uint64_t>head.ts_ns)
+    out[0] = c"."
+    return put_number(out + 1, left) - place
 
 
 def last_sequences(header: bytes) -> tuple[int, int]:

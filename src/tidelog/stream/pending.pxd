@@ -51,6 +51,7 @@ cdef class PendingTable:
     cdef int enqueue(self, Item* item) except -1
     cdef uint64_t first_queued(self) noexcept
     cdef int64_t next_due(self) noexcept
+    cdef int64_t latest_due(self) noexcept
     cdef uint64_t pop_due(self, int64_t now_ns) noexcept
     cdef Item* front(self) noexcept
     cdef int push_due(self, int64_t due_ns, uint64_t seq) except -1

@@ -249,6 +249,15 @@ cdef class PendingTable:
             self.drop_due()
         return 0
 
+    cdef int64_t latest_due(self) noexcept:
+        """The last deadline; 0: there is none."""
+        cdef Py_ssize_t i
+        cdef int64_t latest_ns = 0
+        for i in range(self.mask + 1):
+            if self.items[i].seq and self.items[i].pending:
+                latest_ns = max(latest_ns, self.items[i].due_ns)
+        return latest_ns
+
     cdef uint64_t pop_due(self, int64_t now_ns) noexcept:
         """Whose deadline has passed, the earliest first; 0: nobody's."""
         cdef int64_t due_ns = self.next_due()
