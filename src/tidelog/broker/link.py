@@ -4,8 +4,8 @@
     links.lay(accounts)        all that their settings ask for, in place of those before
 
 A service's bridge is always there. That of a stream is there while somebody in the importing account listens, so that
-the exporting one (and a consumer in it) knows whether anybody does: for each subject that is listened to by itself, or
-for all of the import as soon as somebody listens with a wildcard.
+the exporting one (and a consumer in it) knows whether anybody does: for what is listened to, or for all of the import
+if that cannot be said without saying something twice.
 
 Settings were checked: whoever imports something may. What links an account that is not there is left out.
 """
@@ -13,7 +13,7 @@ Settings were checked: whoever imports something may. What links an account that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 from tidelog.base.chance import Chance
 from tidelog.broker.account import Account
@@ -21,7 +21,7 @@ from tidelog.broker.bridge import Replies, ServiceBridge, StreamBridge
 from tidelog.broker.settings import Import
 from tidelog.stream.post import Post
 from tidelog.subject.interest import Interest
-from tidelog.subject.pattern import has_wildcard, is_subset, overlaps
+from tidelog.subject.pattern import has_wildcard, is_subset, matches, overlaps
 from tidelog.subject.route import Subscription
 
 Rewrite = Callable[[bytes], bytes] | None
@@ -95,8 +95,10 @@ class StreamLink:
         )
         self.bridge = StreamBridge(importer.interest, chance, rewrite(wanted.subject, local, chance))
         self.back = None if self.renumbered else rewrite(local, wanted.subject, chance)
+        # What is listened to, as subjects of the exporter, with how many do.
         self.literals: Counter[bytes] = Counter()
-        self.wildcards = 0
+        self.patterns: Counter[bytes] = Counter()
+        self.wide: set[bytes] = set()
         self.laid: dict[bytes, Subscription] = {}
         self.importer.oversee(self.changed)
 
@@ -104,18 +106,29 @@ class StreamLink:
         """Somebody in the importing account began or ceased to listen."""
         if not overlaps(subscription.subject, self.local):
             return
-        step = 1 if came else -1
-        if self.renumbered or has_wildcard(subscription.subject):
-            self.wildcards += step
+        subject = self.subject_for(subscription.subject)
+        counts = self.patterns if has_wildcard(subject) else self.literals
+        counts[subject] += 1 if came else -1
+        if not counts[subject]:
+            del counts[subject]
+        if counts is self.patterns:
+            self.wide = widest(set(self.patterns), self.subject)
+            self.lay(self.wide | {one for one in self.literals if not self.covered(one)})
+        elif subject in self.literals and not self.covered(subject):
+            self.lay(self.laid.keys() | {subject})
         else:
-            subject = subscription.subject if self.back is None else self.back(subscription.subject)
-            self.literals[subject] += step
-            if not self.literals[subject]:
-                del self.literals[subject]
-        self.settle()
+            self.lay(self.laid.keys() - ({subject} if subject not in self.literals else set()))
 
-    def settle(self) -> None:
-        wanted = {self.subject} if self.wildcards else set(self.literals)
+    def subject_for(self, subject: bytes) -> bytes:
+        """What to listen to in the exporter for what is listened to here."""
+        if self.renumbered or not is_subset(subject, self.local):
+            return self.subject
+        return subject if self.back is None else self.back(subject)
+
+    def covered(self, literal: bytes) -> bool:
+        return any(matches(pattern, literal) for pattern in self.wide)
+
+    def lay(self, wanted: Set[bytes]) -> None:
         for subject in self.laid.keys() - wanted:
             self.exporter.remove(self.laid.pop(subject))
         for subject in wanted - self.laid.keys():
@@ -127,6 +140,14 @@ class StreamLink:
         for subscription in self.laid.values():
             self.exporter.remove(subscription)
         self.laid = {}
+
+
+def widest(patterns: set[bytes], whole: bytes) -> set[bytes]:
+    """Patterns that mean all that these mean, and nothing twice; `whole` if there are no better ones."""
+    kept = [one for one in patterns if not any(one != other and is_subset(one, other) for other in patterns)]
+    if any(overlaps(one, other) for at, one in enumerate(kept) for other in kept[:at]):
+        return {whole}
+    return set(kept)
 
 
 def rewrite(source: str, destination: str, chance: Chance) -> Rewrite:

@@ -3,7 +3,8 @@
 One subscriber takes them for all consumers of the account, so that however many there are, an acknowledgement finds the
 one that it is for with a single look-up, and its subject, which is used once, shares a route with all others.
 
-What is for no consumer is not taken: whoever waits for an answer is told that nobody is there.
+What is for no consumer, or an acknowledgement for one that wants none, is not taken: whoever waits for an answer is told
+that nobody is there.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -56,7 +57,7 @@ cdef class Gate(Subscriber):
             if not read_ack_subject(message.subject, message.subject_size, &about):
                 return False
             consumer = self.find(about.key, about.key_size)
-            if consumer is None:
+            if consumer is None or not consumer.acks:
                 return False
             consumer.take_ack(&about, ack_kind(body, size), body, size, message.reply, message.reply_size)
             return True

@@ -121,6 +121,29 @@ def test_the_exporter_knows_whether_anybody_listens(house: House) -> None:
     assert not heard(b"s.x")
 
 
+def test_overlapping_wildcards_bring_nothing_twice() -> None:
+    exports, imports = (Export("s.>"),), (Import("s.>", "A", local="t.>"),)
+    users = (User("a", "p", account="A"), User("b", "p", account="B"))
+    accounts = (AccountSettings("A", exports=exports), AccountSettings("B", imports=imports))
+    house = House(BrokerSettings(accounts=accounts, authorization=Authorization(users=users)))
+    a, b = enter(house, "a"), enter(house, "b")
+    interest = house.broker.account("A").interest
+    b.send(b"SUB t.x.y 1\r\nSUB t.x.* 2\r\n")
+    assert not interest.targets(b"s.z.y")[0]
+    for line, count in ((b"SUB t.*.y 3", 3), (b"SUB t.> 4", 4), (b"SUB > 5", 5)):
+        b.send(line + b"\r\n")
+        a.send(b"PUB s.x.y 1\r\n1\r\n")
+        assert b.read().count(b"MSG t.x.y ") == count
+    b.send(b"UNSUB 5\r\nUNSUB 4\r\nUNSUB 2\r\n")
+    a.send(b"PUB s.x.y 1\r\n1\r\n")
+    assert b.read().count(b"MSG t.x.y ") == 2
+    assert not interest.targets(b"s.x.z")[0]
+    b.send(b"UNSUB 3\r\n")
+    assert len(interest.targets(b"s.x.y")[0]) == 1
+    b.send(b"UNSUB 1\r\n")
+    assert not interest.targets(b"s.x.y")[0]
+
+
 def test_who_listens_already_is_known_when_links_are_laid(house: House) -> None:
     house.broker.apply(settings(()))
     a, b = enter(house, "a"), enter(house, "b")

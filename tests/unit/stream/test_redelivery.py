@@ -268,3 +268,15 @@ def test_what_is_no_acknowledgement_changes_nothing(quay: Quay) -> None:
     quay.account.post.publish(b"$JS.ACK._.hash.S.c.1.1.1.1.0", b"+ACK")
     assert quay.info(consumer).num_ack_pending == 0
     assert msgspec.json.encode(quay.info(consumer))
+
+
+def test_an_acknowledgement_that_nobody_wants_is_not_taken(quay: Quay) -> None:
+    quay.stream()
+    quay.fill(1)
+    silent = quay.consumer("silent", ack_policy="none")
+    (message,) = quay.fetch(silent, 1)
+    assert message.reply is not None
+    assert quay.account.post.publish(message.reply, b"+ACK", reply=b"inbox.2") == 0
+    (wanted,) = quay.fetch(quay.consumer("wanted"), 1)
+    assert wanted.reply is not None
+    assert quay.account.post.publish(wanted.reply, b"+ACK", reply=b"inbox.2") == 1
