@@ -1,17 +1,21 @@
-"""Servers and a session for the tests of Spark: each test runs against the original and against Tidelog.
+"""Servers and a session for the tests of Spark.
 
-One JVM serves all modules; a session is made for each, so that what one module sets does not reach the next.
+The suites of the source and the sink run against the original and against Tidelog, the others against Tidelog; all of
+them against both with TIDELOG_SPARK_SERVERS=all. One JVM serves all modules; a session is made for each, so that what
+one module sets does not reach the next.
 """
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tidelog.spark
 from spark.stage import KINDS, Stage, argv_of
 
-Read = Callable[..., object]
+ON_BOTH = {"test_source", "test_sink"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,15 +25,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(240))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "stage" in metafunc.fixturenames:
+        name = metafunc.module.__name__.rpartition(".")[2]
+        everywhere = name in ON_BOTH or os.environ.get("TIDELOG_SPARK_SERVERS") == "all"
+        kinds = KINDS if everywhere else ("tidelog",)
+        metafunc.parametrize("stage", kinds, indirect=True, scope="module")
+
+
 @pytest.fixture(scope="module")
-def spark() -> Iterator[object]:
+def spark() -> Iterator[Any]:
     session = tidelog.spark.session("tests", master="local[2]")
     yield session
     session.stop()
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module")
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    argv = argv_of(request.param)
-    with Stage(argv, tmp_path_factory.mktemp("store")) as running:
+    with Stage(argv_of(request.param), tmp_path_factory.mktemp("store")) as running:
         yield running

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import pytest
 
-from tidelog.base.errors import ApiError
+from tidelog.base.errors import ApiError, ClientError
 from tidelog.client import Connection, connect
 from tidelog.client.jetstream import JetStream, Outgoing, Publisher
 from tidelog.testing.peer import ServerProcess, nats_server_path, tidelog_argv
@@ -81,8 +81,14 @@ class Stage:
 
     @property
     def js(self) -> JetStream:
-        if self.connection is None or not self.connection.is_connected:
-            self.connection = connect(self.url)
+        if self.connection is not None:
+            try:
+                # A server ends connections that are silent for as long as some tests take.
+                self.connection.flush()
+            except ClientError:
+                self.connection.close()
+                self.connection = None
+        self.connection = self.connection or connect(self.url)
         return JetStream(self.connection)
 
     def new_stream(self, name: str = "", **config: Any) -> str:

@@ -1,6 +1,7 @@
 """Bad days: what is killed, lost or refused ends in the right rows, or in an error that says what to do."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -10,11 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
 from spark.stage import KINDS, Stage, argv_of
 from tidelog.client.jetstream import Outgoing
+from tidelog.spark import block_door
 from tidelog.spark.door import DirectDoor
 from tidelog.spark.link import Link
 from tidelog.spark.option import read_options
@@ -22,7 +25,8 @@ from tidelog.spark.plan import Piece
 from tidelog.spark.survey import DataLoss
 from tidelog.spark.task import read_piece
 
-KILLS = 3
+# How often something is killed; more, and at other moments, in a long run.
+KILLS = int(os.environ.get("TIDELOG_SPARK_KILLS", "2"))
 
 
 def load(spark: Any, stage: Stage, stream: str, **options: str) -> Any:
@@ -86,26 +90,27 @@ def test_a_query_from_stream_to_stream_loses_and_doubles_nothing_when_the_server
 DRIVER = """
 import sys
 import tidelog.spark
+from tidelog.spark.job.archive import Archive
 url, source, target, directory = sys.argv[1:]
-spark = tidelog.spark.session("driver", master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
-frame = spark.readStream.format("tidelog").options(
-    servers=url, stream=source, startingOffsets="earliest", maxOffsetsPerTrigger=100, minPartitions=2).load()
-sink = {"servers": url, "subject": f"{target}.x", "stream": target}
-writer = frame.drop("subject").writeStream.format("tidelog").options(**sink)
-query = writer.option("checkpointLocation", directory + "/checkpoint").trigger(availableNow=True).start()
+spark = tidelog.spark.session("driver", master="local[2]")
+options = {"servers": url, "stream": source, "maxOffsetsPerTrigger": "150", "minPartitions": "2"}
+if target:
+    frame = spark.readStream.format("tidelog").options(startingOffsets="earliest", **options).load().drop("subject")
+    writer = frame.writeStream.format("tidelog").options(servers=url, subject=f"{target}.x", stream=target)
+    query = writer.option("checkpointLocation", directory + "/checkpoint").trigger(availableNow=True).start()
+else:
+    query = Archive(directory + "/table", options).start(spark)
 print("running", flush=True)
 query.awaitTermination()
 print("done", flush=True)
 """
 
 
-@pytest.mark.timeout(600)
-def test_a_driver_that_is_killed_again_and_again_writes_every_row_once(stage: Stage, tmp_path: Path) -> None:
-    """SPARK-2 and SPARK-4: the whole of Spark goes, mid-batch, past the stream's duplicate window."""
-    source, target = stage.new_stream(), stage.new_stream(duplicate_window=200_000_000)
-    stage.fill(source, 3000)
-    command = [sys.executable, "-c", DRIVER, stage.url, source, target, str(tmp_path)]
-    for patience_s in (2.0, 4.0, None):
+def run_and_kill(url: str, source: str, target: str, directory: Path) -> None:
+    """The whole of Spark goes KILLS times, at random moments, and then runs to its end."""
+    chance = random.Random()
+    command = [sys.executable, "-c", DRIVER, url, source, target, str(directory)]
+    for patience_s in [*(chance.uniform(0.2, 5) for _ in range(KILLS)), None]:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as driver:
             assert driver.stdout is not None
             assert driver.stdout.readline() == "running\n"
@@ -114,7 +119,29 @@ def test_a_driver_that_is_killed_again_and_again_writes_every_row_once(stage: St
             else:
                 time.sleep(patience_s)
                 os.killpg(driver.pid, signal.SIGKILL)
+
+
+@pytest.mark.timeout(240 + 60 * KILLS)
+def test_a_driver_that_is_killed_again_and_again_writes_every_row_once(stage: Stage, tmp_path: Path) -> None:
+    """SPARK-2 and SPARK-4: mid-batch, past the stream's duplicate window."""
+    source, target = stage.new_stream(), stage.new_stream(duplicate_window=200_000_000)
+    stage.fill(source, 3000)
+    run_and_kill(stage.url, source, target, tmp_path)
     assert sorted(int(held.value) for held in stage.held(target)) == list(range(3000))
+
+
+@pytest.mark.timeout(240 + 60 * KILLS)
+def test_an_archive_whose_driver_is_killed_again_and_again_has_every_row_once(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """SPARK-2, for whoever opens the table."""
+    source = stage.new_stream()
+    stage.fill(source, 3000)
+    run_and_kill(stage.url, source, "", tmp_path)
+    found = pq.read_table(tmp_path / "table", columns=["seq", "value"]).to_pylist()
+    assert sorted((row["seq"], int(row["value"])) for row in found) == [
+        (seq, seq - 1) for seq in range(1, 3001)
+    ]
 
 
 def test_workers_that_are_killed_fail_the_job_and_not_the_rows(
@@ -144,7 +171,7 @@ def test_workers_that_are_killed_fail_the_job_and_not_the_rows(
 
     for _ in range(KILLS):
         query = start()
-        time.sleep(1.5)
+        query.awaitTermination(1.5)
         for pid in workers():
             os.kill(pid, signal.SIGKILL)
         try:
@@ -199,7 +226,8 @@ def test_retention_that_overtakes_a_task_fails_it(
     stage.fill(stream, 100)
     created = stage.js.stream_info(stream).created
     more = {"subjects": f"{stream}.a"} if filtered else {}
-    options = read_options({"servers": stage.url, "stream": stream} | more, streaming=False)
+    given = {"servers": stage.url, "stream": stream, "readFrom": "direct"}
+    options = read_options(given | more, streaming=False)
     if filtered:
         # What is there is counted first, and then goes.
         count = DirectDoor._count
@@ -224,7 +252,7 @@ def test_a_stream_that_is_made_anew_under_a_task_fails_it(
     stream = stage.new_stream()
     stage.fill(stream, 100)
     created = stage.js.stream_info(stream).created
-    options = read_options({"servers": stage.url, "stream": stream}, streaming=False)
+    options = read_options({"servers": stage.url, "stream": stream, "readFrom": "direct"}, streaming=False)
 
     def make_anew() -> None:
         stage.js.delete_stream(stream)
@@ -242,7 +270,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again(stage: Stage, monkeypatch:
     stream = stage.new_stream()
     stage.publish([Outgoing(f"{stream}.a", b"y" * 300) for _ in range(5000)])
     created = stage.js.stream_info(stream).created
-    options = read_options({"servers": stage.url, "stream": stream}, streaming=False)
+    options = read_options({"servers": stage.url, "stream": stream, "readFrom": "direct"}, streaming=False)
     opened = Link._open
     links: list[Any] = []
 
@@ -265,6 +293,43 @@ def test_an_answer_that_breaks_off_is_asked_for_again(stage: Stage, monkeypatch:
     batches = list(read_piece(options, Piece(stream, created, 1, 5001)))
     assert [seq for batch in batches for seq in batch.column("seq").to_pylist()] == list(range(1, 5001))
     assert len(links) == 4
+
+
+def test_blocks_that_retention_overtakes_fail_the_task(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPARK-3, by what the server says of the range."""
+    stream = stage.new_stream()
+    stage.fill(stream, 100)
+    created = stage.js.stream_info(stream).created
+    options = read_options({"servers": stage.url, "stream": stream}, streaming=False)
+    asked = block_door.ask
+
+    def purged(link: Link, name: str, start_seq: int, end_seq: int, subjects: tuple[str, ...]) -> Any:
+        if end_seq > 2:  # not the question whether there are blocks
+            stage.js.purge_stream(stream, seq=51)
+        return asked(link, name, start_seq, end_seq, subjects)
+
+    monkeypatch.setattr(block_door, "ask", purged)
+    with pytest.raises(DataLoss, match=r"begins at 51, and \d+ was still to be read"):
+        list(read_piece(options, Piece(stream, created, 1, 101)))
+
+
+def test_both_doors_give_the_same_rows(stage: Stage) -> None:
+    """SPARK-1."""
+    chance = random.Random(5)
+    stream = stage.new_stream()
+    stage.fill(stream, 400, subjects=("a", "b.c", "b.d"))
+    for seq in chance.sample(range(1, 400), 90):
+        stage.js.delete_message(stream, seq)
+    created = stage.js.stream_info(stream).created
+    for subjects in ("", f"{stream}.b.>", f"{stream}.a,{stream}.*.d"):
+        start = chance.randrange(1, 300)
+        piece = Piece(stream, created, start, chance.randrange(start + 1, 402))
+        rows = {}
+        for door in ("auto", "direct"):
+            given = {"servers": stage.url, "stream": stream, "readFrom": door}
+            options = read_options(given | ({"subjects": subjects} if subjects else {}), streaming=False)
+            rows[door] = [row for batch in read_piece(options, piece) for row in batch.to_pylist()]
+        assert rows["auto"] == rows["direct"] != []
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -221,11 +221,13 @@ def spark_installed() -> Iterator[None]:
 @contextlib.contextmanager
 def spark_session(name: str, master: str) -> Iterator[Any]:
     with spark_installed():
+        from tidelog.spark.failure import told_plainly
         from tidelog.spark.local import session
     remark("Starting Spark")
     spark = session(name, master=master)
     try:
-        yield spark
+        with told_plainly():
+            yield spark
     finally:
         spark.stop()
 

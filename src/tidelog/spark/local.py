@@ -19,6 +19,8 @@ from tidelog.spark.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# How long Spark's processes wait for each other to connect; its own 15 s are too few for a machine that does much else.
+CONNECT_S = 60
 # Small data is the rule on one machine; Spark's 200 are for clusters.
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
@@ -26,6 +28,7 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
+    "spark.python.authenticate.socketTimeout": f"{CONNECT_S}s",
     "spark.driver.extraJavaOptions": "-Djava.net.preferIPv4Stack=true",
 }
 ALWAYS = {
@@ -63,3 +66,4 @@ def prepare(*, local: bool) -> None:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", str(CONNECT_S))
