@@ -12,6 +12,11 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.string cimport memcmp
 
+cdef extern from "Python.h":
+    # On borrowed references: to count them up and down would write to every key that is looked at.
+    Py_ssize_t borrowed_size "PyBytes_GET_SIZE"(PyObject* key) nogil
+    const char* borrowed_text "PyBytes_AS_STRING"(PyObject* key) nogil
+
 cdef extern from "hash.h":
     uint64_t tidelog_hash(const char* data, size_t size, uint64_t seed) nogil
 
@@ -64,8 +69,8 @@ cdef class ByteMap:
                 return entry
             if (
                 entry.hash == hash
-                and PyBytes_GET_SIZE(<object>entry.key) == size
-                and memcmp(PyBytes_AS_STRING(<object>entry.key), key, size) == 0
+                and borrowed_size(entry.key) == size
+                and memcmp(borrowed_text(entry.key), key, size) == 0
             ):
                 return entry
             i = (i + 1) & self.mask

@@ -52,6 +52,8 @@ class Case:
     publishers: int = 1
     subscribers: int = 1
     requesters: int = 1
+    # Of requests; several are a queue group.
+    responders: int = 1
     subjects: tuple[str, ...] = ("bench.data",)
     # What each subscriber subscribes to; all subjects match it.
     listen: str = "bench.data"
@@ -130,6 +132,14 @@ CASES = (
         kind=Kind.REQUEST,
         size=128,
         requesters=8,
+    ),
+    Case(
+        name="request-10x2",
+        title="10 requesters, 2 services in a queue group, 16 B",
+        kind=Kind.REQUEST,
+        size=16,
+        requesters=10,
+        responders=2,
     ),
     Case(
         name="wildcards",

@@ -6,6 +6,7 @@ done: every message received and verified, every reply checked, every PING behin
 """
 
 import contextlib
+import functools
 import resource
 import socket
 import threading
@@ -186,7 +187,7 @@ def publishing_job(link: Link, data: bytes, laps: int) -> Job:
 
 
 def measure_requests(case: Case, connect: Callable[..., Link], each: int) -> Outcome:
-    """REQUEST: requesters share a thread, the responder has one."""
+    """REQUEST: requesters share a thread, each responder has one."""
     frames = [
         exchange_frames(REQUEST_SUBJECT, size=case.size, requester=number)
         for number in range(case.requesters)
@@ -195,16 +196,26 @@ def measure_requests(case: Case, connect: Callable[..., Link], each: int) -> Out
     count = each * case.requesters
     samples = array("q", bytes(8 * count))
     pairs = [(one.request, one.reply) for one in frames]
-    responder = plain(connect((REQUEST_SUBJECT, SID)))
+    # Several share the work as it comes, so only the requesters know when it is done.
+    service = REQUEST_SUBJECT if case.responders == 1 else f"{REQUEST_SUBJECT} workers"
+    responders = [plain(connect((service, SID))) for _ in range(case.responders)]
     inboxes = [one.reply.split(b" ")[1].decode().rsplit(".", 1)[0] + ".*" for one in frames]
     requesters = [plain(connect((inbox, SID))) for inbox in inboxes]
     crew = Crew()
-    ends = crew.work(
-        [
-            lambda run: exchange.request(run, requesters, pairs, first.token_places, each, samples),
-            lambda run: exchange.respond(run, responder, first.head, first.inbox_size, case.size, count),
-        ]
-    )
+
+    def ask(run: load.Run) -> int:
+        end_ns = exchange.request(run, requesters, pairs, first.token_places, each, samples)
+        if case.responders > 1:
+            run.stop()
+        return end_ns
+
+    def answer(run: load.Run, fd: int) -> int:
+        try:
+            return exchange.respond(run, fd, first.head, first.inbox_size, case.size, count)
+        except Stopped:
+            return time.monotonic_ns()
+
+    ends = crew.work([ask, *(functools.partial(answer, fd=fd) for fd in responders)])
     used_s = cpu_s() - crew.start_cpu_s
     return Outcome(count, ends[0] - crew.start_ns, used_s, array("q", sorted(samples)))
 

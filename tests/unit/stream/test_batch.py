@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from sim.disk import SimDisk
+from sim.worker import SimWorker
 from tidelog.base import limits
 from tidelog.stream.batch import mend
 from tidelog.stream.stream import Stream
@@ -277,3 +278,27 @@ def test_a_batch_whose_last_message_was_deleted_is_left_alone(shore: Shore) -> N
     shore.engine.commit()
     shore.crash()
     assert len(contents(shore.account.find("S"))) == 1
+
+
+def test_a_batch_is_whole_or_gone_after_the_power_went() -> None:
+    """BATCH-1"""
+    seen = set()
+    for seed in range(150):
+        worker, disk = SimWorker(), SimDisk(seed)
+        shore = Shore(disk, worker=worker)
+        shore.stream(allow_atomic=True)
+        worker.run_all()
+        shore.send(b"S.before", b"p" * 50)
+        shore.engine.commit()
+        worker.run_all()
+        last = {"Nats_Batch_Commit": "1"}
+        for number in range(1, 9):
+            stage(shore, number, b"S.%d" % number, b"p" * 3000, **(last if number == 8 else {}))
+        # Written, and not synced yet.
+        shore.engine.commit()
+        disk.power_cut()
+        shore = Shore(disk.reopen())
+        found = [subject for _, subject, _ in contents(shore.account.find("S"))]
+        seen.add(len(found))
+        assert found in ([b"S.before"], [b"S.before", *(b"S.%d" % number for number in range(1, 9))])
+    assert seen == {1, 9}

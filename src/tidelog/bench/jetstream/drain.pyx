@@ -284,8 +284,10 @@ cdef int look(draining_t* draining) noexcept nogil:
 
 cdef int receive(draining_t* draining) noexcept nogil:
     cdef inbox_t* unread = &draining.unread
-    cdef int64_t due = draining.under_way if draining.request_size else draining.count - draining.got
+    cdef int64_t due = draining.count - draining.got
     cdef ssize_t size
+    if draining.request_size and draining.under_way < due:
+        due = draining.under_way
     # Of a batch a half is waited for, so that the next one can be asked for in time.
     if draining.kind == CONSUMED_KIND:
         due //= 2
