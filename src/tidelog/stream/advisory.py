@@ -1,9 +1,9 @@
-"""Advisories and metrics: what streams and consumers tell whoever listens on `$JS.EVENT.` of their account.
+"""Advisories: what streams tell whoever listens on `$JS.EVENT.ADVISORY.` of their account.
 
     events.stream_action(stream, CREATE)
-    events.terminated(stream, consumer, consumer_seq=3, stream_seq=9, deliveries=1, reason="bad")
 
-Nothing is put together while nobody listens. Names, types and fields are the peer's.
+Nothing is put together while nobody listens. Names, types and fields are the peer's. What consumers tell is in
+`consumer_event`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from tidelog.base.chance import Chance
 from tidelog.base.clock import Clock
-from tidelog.base.instant import timestamp, timestamp_or_none
+from tidelog.base.instant import timestamp
 from tidelog.stream.post import Post
 
 CREATE, MODIFY, DELETE = "create", "modify", "delete"
@@ -22,17 +22,15 @@ CREATE, MODIFY, DELETE = "create", "modify", "delete"
 WORDS = {CREATE: "CREATED", MODIFY: "UPDATED", DELETE: "DELETED"}
 
 ADVISORY = "$JS.EVENT.ADVISORY."
-METRIC = "$JS.EVENT.METRIC."
 ADVISORY_TYPE = "io.nats.jetstream.advisory.v1."
-METRIC_TYPE = "io.nats.jetstream.metric.v1."
 
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ID_SIZE = 22
 
 
-def new_id(chance: Chance) -> str:
+def new_id(chance: Chance, size: int = ID_SIZE) -> str:
     """An id that nothing else has, in the form of the peer's."""
-    return "".join(_DIGITS[chance.integer(len(_DIGITS))] for _ in range(ID_SIZE))
+    return "".join(DIGITS[chance.integer(len(DIGITS))] for _ in range(size))
 
 
 class Events:
@@ -47,13 +45,14 @@ class Events:
 
     def tell(self, subject: str, kind: str, /, **fields: Any) -> None:
         """Publish an advisory; `subject` is what stands behind `$JS.EVENT.ADVISORY.`."""
-        self._publish(ADVISORY + subject, ADVISORY_TYPE + kind, fields)
-
-    def _publish(self, subject: str, kind: str, fields: dict[str, Any]) -> None:
-        to = subject.encode()
+        to = (ADVISORY + subject).encode()
         if not self.post.wanted(to):
             return
-        event = {"type": kind, "id": new_id(self.chance), "timestamp": timestamp(self.clock.now_ns())}
+        event = {
+            "type": ADVISORY_TYPE + kind,
+            "id": new_id(self.chance),
+            "timestamp": timestamp(self.clock.now_ns()),
+        }
         event |= fields
         if self.domain:
             event["domain"] = self.domain
@@ -106,111 +105,3 @@ class Events:
             bytes=size,
             client=client,
         )
-
-    # ---- consumers ----
-
-    def consumer_action(self, stream: str, consumer: str, action: str) -> None:
-        self.tell(
-            f"CONSUMER.{WORDS[action]}.{stream}.{consumer}",
-            "consumer_action",
-            stream=stream,
-            consumer=consumer,
-            action=action,
-        )
-
-    def consumer_pause(self, stream: str, consumer: str, *, paused: bool, until_ns: int) -> None:
-        self.tell(
-            f"CONSUMER.PAUSE.{stream}.{consumer}",
-            "consumer_pause",
-            stream=stream,
-            consumer=consumer,
-            paused=paused,
-            pause_until=timestamp_or_none(until_ns),
-        )
-
-    def max_deliver(self, stream: str, consumer: str, *, stream_seq: int, deliveries: int) -> None:
-        self.tell(
-            f"CONSUMER.MAX_DELIVERIES.{stream}.{consumer}",
-            "max_deliver",
-            stream=stream,
-            consumer=consumer,
-            stream_seq=stream_seq,
-            deliveries=deliveries,
-        )
-
-    def nak(self, stream: str, consumer: str, *, consumer_seq: int, stream_seq: int, deliveries: int) -> None:
-        self.tell(
-            f"CONSUMER.MSG_NAKED.{stream}.{consumer}",
-            "nak",
-            stream=stream,
-            consumer=consumer,
-            consumer_seq=consumer_seq,
-            stream_seq=stream_seq,
-            deliveries=deliveries,
-        )
-
-    def terminated(
-        self,
-        stream: str,
-        consumer: str,
-        *,
-        consumer_seq: int,
-        stream_seq: int,
-        deliveries: int,
-        reason: str = "",
-    ) -> None:
-        fields = {"reason": reason} if reason else {}
-        self.tell(
-            f"CONSUMER.MSG_TERMINATED.{stream}.{consumer}",
-            "terminated",
-            stream=stream,
-            consumer=consumer,
-            consumer_seq=consumer_seq,
-            stream_seq=stream_seq,
-            deliveries=deliveries,
-            **fields,
-        )
-
-    def pinned(self, stream: str, consumer: str, group: str, client: str) -> None:
-        self.tell(
-            f"CONSUMER.PINNED.{stream}.{consumer}",
-            "consumer_group_pinned",
-            account=self.account,
-            stream=stream,
-            consumer=consumer,
-            group=group,
-            pinned_id=client,
-        )
-
-    def unpinned(self, stream: str, consumer: str, group: str, reason: str) -> None:
-        """`reason`: `admin` or `timeout`."""
-        self.tell(
-            f"CONSUMER.UNPINNED.{stream}.{consumer}",
-            "consumer_group_unpinned",
-            account=self.account,
-            stream=stream,
-            consumer=consumer,
-            group=group,
-            reason=reason,
-        )
-
-    def ack_sample(
-        self,
-        stream: str,
-        consumer: str,
-        *,
-        consumer_seq: int,
-        stream_seq: int,
-        ack_time_ns: int,
-        deliveries: int,
-    ) -> None:
-        """A metric: how long a message took to be acknowledged."""
-        fields = {
-            "stream": stream,
-            "consumer": consumer,
-            "consumer_seq": consumer_seq,
-            "stream_seq": stream_seq,
-            "ack_time": ack_time_ns,
-            "deliveries": deliveries,
-        }
-        self._publish(f"{METRIC}CONSUMER.ACK.{stream}.{consumer}", METRIC_TYPE + "consumer_ack", fields)

@@ -28,6 +28,7 @@ from tidelog.log.record cimport body_of, body_size, subject_of
 from tidelog.log.store cimport ALONE, Store
 from tidelog.log.tail cimport Run
 from tidelog.stream import consumer_event
+from tidelog.stream.advisory import new_id
 from tidelog.stream.ack cimport ACK, NAK, NEXT, PROGRESS, TERM
 from tidelog.stream.heading cimport header_of, made_header, with_line, write_numbers
 from tidelog.stream.heading import last_sequences
@@ -392,7 +393,7 @@ cdef class Consumer(Position):
     def ask_flow(self) -> None:
         """The question of flow control. Who answers has read everything in front of it."""
         question = b"$JS.FC.%s.%s.%s" % (
-            self.stream.name.encode(), self.name.encode(), consumer_event.new_id(self)[:4].encode()
+            self.stream.name.encode(), self.name.encode(), new_id(self.stream.account.chance)[:4].encode()
         )
         self.pace.ask(question)
         self.post.publish(self.deliver_subject, b"", header=b"NATS/1.0 100 FlowControl Request\r\n\r\n", reply=question)
@@ -497,7 +498,7 @@ cdef class Consumer(Position):
     # ---- pinned clients ----
 
     def new_pin(self) -> bytes:
-        return consumer_event.new_id(self).encode()
+        return new_id(self.stream.account.chance).encode()
 
     def wall_ns(self) -> int:
         return self.clock.now_ns()

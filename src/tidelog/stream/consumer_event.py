@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidelog.base.instant import timestamp
+from tidelog.stream.advisory import new_id
 
 if TYPE_CHECKING:
     from tidelog.stream.consumer import Consumer
@@ -19,13 +20,6 @@ ADVISORY_SUBJECT = "$JS.EVENT.ADVISORY.CONSUMER."
 METRIC = "io.nats.jetstream.metric.v1."
 METRIC_SUBJECT = "$JS.EVENT.METRIC.CONSUMER."
 UNACKNOWLEDGED_GONE = "Unacknowledged message was deleted"
-DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-ID_SIZE = 22
-
-
-def new_id(consumer: Consumer) -> str:
-    """A name that nothing else has."""
-    return "".join(DIGITS[consumer.stream.account.chance.integer(len(DIGITS))] for _ in range(ID_SIZE))
 
 
 def send(consumer: Consumer, subject: str, kind: str, *, named: str = "", **fields: Any) -> None:
@@ -36,7 +30,7 @@ def send(consumer: Consumer, subject: str, kind: str, *, named: str = "", **fiel
         return
     event = {
         "type": kind,
-        "id": new_id(consumer),
+        "id": new_id(account.chance),
         "timestamp": timestamp(account.engine.clock.now_ns()),
         "account": named,
         "stream": consumer.stream.name,

@@ -17,6 +17,7 @@ import msgspec
 from tidelog.base.errors import StorageError
 from tidelog.base.instant import instant_ns, timestamp
 from tidelog.stream import consumer_event, failure, metadata
+from tidelog.stream.advisory import new_id
 from tidelog.stream.consumer import Consumer
 from tidelog.stream.consumer_config import (
     DELIVER_ALL,
@@ -124,10 +125,7 @@ class ConsumerSet:
 
     def new_name(self) -> str:
         while True:
-            name = "".join(
-                consumer_event.DIGITS[self.account.chance.integer(len(consumer_event.DIGITS))]
-                for _ in range(NAME_SIZE)
-            )
+            name = new_id(self.account.chance, NAME_SIZE)
             if name not in self.stream.consumers:
                 return name
 

@@ -1,4 +1,4 @@
-"""What streams and consumers tell those who listen."""
+"""What streams tell those who listen."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +12,6 @@ from tidelog.stream.advisory import CREATE, DELETE, Events
 from tidelog.stream.post import Post
 from tidelog.subject.interest import Interest
 from tidelog.subject.route import Callback, Subscription
-
-PLACE = {"stream": "S", "consumer": "C"}
 
 
 class Listener:
@@ -82,50 +80,6 @@ class Listener:
                 "client": {},
             },
         ),
-        (
-            lambda events: events.consumer_action("S", "C", DELETE),
-            "CONSUMER.DELETED.S.C",
-            "consumer_action",
-            PLACE | {"action": "delete"},
-        ),
-        (
-            lambda events: events.consumer_pause("S", "C", paused=False, until_ns=0),
-            "CONSUMER.PAUSE.S.C",
-            "consumer_pause",
-            PLACE | {"paused": False, "pause_until": "0001-01-01T00:00:00Z"},
-        ),
-        (
-            lambda events: events.max_deliver("S", "C", stream_seq=2, deliveries=3),
-            "CONSUMER.MAX_DELIVERIES.S.C",
-            "max_deliver",
-            PLACE | {"stream_seq": 2, "deliveries": 3},
-        ),
-        (
-            lambda events: events.nak("S", "C", consumer_seq=1, stream_seq=2, deliveries=3),
-            "CONSUMER.MSG_NAKED.S.C",
-            "nak",
-            PLACE | {"consumer_seq": 1, "stream_seq": 2, "deliveries": 3},
-        ),
-        (
-            lambda events: events.terminated(
-                "S", "C", consumer_seq=1, stream_seq=2, deliveries=3, reason="bad"
-            ),
-            "CONSUMER.MSG_TERMINATED.S.C",
-            "terminated",
-            PLACE | {"consumer_seq": 1, "stream_seq": 2, "deliveries": 3, "reason": "bad"},
-        ),
-        (
-            lambda events: events.pinned("S", "C", "G", "id"),
-            "CONSUMER.PINNED.S.C",
-            "consumer_group_pinned",
-            PLACE | {"account": "A", "group": "G", "pinned_id": "id"},
-        ),
-        (
-            lambda events: events.unpinned("S", "C", "G", "admin"),
-            "CONSUMER.UNPINNED.S.C",
-            "consumer_group_unpinned",
-            PLACE | {"account": "A", "group": "G", "reason": "admin"},
-        ),
     ],
 )
 def test_an_advisory(
@@ -139,15 +93,6 @@ def test_an_advisory(
     assert event.pop("timestamp") == "2023-11-14T22:13:20Z"
     assert len(event.pop("id")) == 22
     assert event == fields
-
-
-def test_a_sample_is_a_metric() -> None:
-    listener = Listener().listen()
-    listener.events.ack_sample("S", "C", consumer_seq=1, stream_seq=2, ack_time_ns=3, deliveries=4)
-    ((heard, event),) = listener.heard
-    assert heard == "$JS.EVENT.METRIC.CONSUMER.ACK.S.C"
-    assert event["type"] == "io.nats.jetstream.metric.v1.consumer_ack"
-    assert event["ack_time"] == 3
 
 
 def test_a_domain_is_told_and_ids_differ() -> None:
