@@ -53,8 +53,9 @@ def main() -> int:
             delivered=ledger.deliveries.total(),
         )
         seed += 1
+        # One line for each store, so that a run may be cut short.
+        print(json.dumps({"seconds": round(time.monotonic() - begun, 1), **totals}), flush=True)
     os.rmdir(root)
-    print(json.dumps({"seconds": round(time.monotonic() - begun, 1), **totals}))
     return 0
 
 

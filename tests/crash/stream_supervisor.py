@@ -36,7 +36,9 @@ PENDING = 256
 ACK_WAIT_S = 1.0
 # What a client may wait for one answer, and the whole store for its clients to come to an end.
 ANSWER_S = 2.0
+FETCH_S = 0.3
 PATIENCE_S = 60.0
+READY_S = 30.0
 FAULTS = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, ConnectionError, OSError)
 
 
@@ -69,10 +71,10 @@ class StreamSupervisor:
         self.ledger = StreamLedger()
         self.port = free_port()
         flags = ["-p", str(self.port), "-js", "-sd", root]
-        self.server = ServerProcess(tidelog_argv(), flags=flags)
+        self.server = ServerProcess(tidelog_argv(), flags=flags, ready_s=READY_S)
         self.clients: list[Client] = []
         self.next_number = 0
-        self.publishing = True
+        self.publishing = self.consuming = True
         self.batch: list[Msg] = []  # fetched, and still to be looked at
         self.queue: asyncio.Queue[Msg] = asyncio.Queue()  # of the client's subscription
         self.log = ""
@@ -84,17 +86,19 @@ class StreamSupervisor:
                 publisher, consumer = [await self.client(stack) for _ in range(2)]
                 await self.prepare(publisher)
                 async with asyncio.TaskGroup() as tasks:
-                    consuming = tasks.create_task(self.consume(consumer))
+                    tasks.create_task(self.consume(consumer))
                     publishers = [tasks.create_task(self.publish(publisher)) for _ in range(IN_FLIGHT)]
                     for _ in range(kills):
                         await self.round()
                     self.publishing = False
                     await asyncio.wait_for(asyncio.gather(*publishers), PATIENCE_S)
                     await self.until(self.ledger.all_delivered)
-                    consuming.cancel()
+                    # Not cancelled: the client's calls may take that for something else.
+                    self.consuming = False
                 self.ledger.check(await self.read(publisher))
         finally:
-            self.log = self.server.log
+            if self.server.running:
+                self.log = self.server.log
             self.server.stop()
         return self.ledger
 
@@ -192,15 +196,16 @@ class StreamSupervisor:
         if self.plan.kind == "push":
             subscription = await client.subscribe("crash-deliveries")
             self.queue = subscription._pending_queue
-            while True:
+            while self.consuming:
                 with contextlib.suppress(*FAULTS):
-                    await self.handle(await subscription.next_msg(timeout=ANSWER_S))
+                    await self.handle(await subscription.next_msg(timeout=FETCH_S))
+            return
         stream = client.jetstream(timeout=ANSWER_S)
         pulled = await stream.pull_subscribe_bind("worker", STREAM)
         self.queue = pulled._sub._pending_queue
-        while True:
+        while self.consuming:
             try:
-                self.batch = await pulled.fetch(32, timeout=0.3)
+                self.batch = await pulled.fetch(32, timeout=FETCH_S)
             except FAULTS:
                 await asyncio.sleep(0.005)
                 continue
