@@ -284,12 +284,14 @@ class Server:
         if self.streams is not None:
             self.committing = True
             try:
-                unfinished = self.streams.commit()
+                self.streams.commit()
             finally:
                 self.committing = False
-            if unfinished:
-                self.loop.call_soon(self.end_tick)
-        self.flush_all()
+                if self.streams.unfinished:
+                    self.loop.call_soon(self.end_tick)
+                self.flush_all()
+        else:
+            self.flush_all()
 
     def flush_all(self) -> None:
         """Write every outbox that has something new, each in one call."""

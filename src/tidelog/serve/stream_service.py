@@ -145,12 +145,14 @@ class StreamService:
 
     # ---- the tick ----
 
-    def commit(self) -> bool:
+    def commit(self) -> None:
+        if self.ready:
+            self.engine.commit()
+
+    @property
+    def unfinished(self) -> bool:
         """Whether there is more to do in the next tick."""
-        if not self.ready:
-            return False
-        self.engine.commit()
-        return self.engine.unfinished
+        return self.ready and self.engine.unfinished
 
     def work_done(self) -> None:
         """In a thread of the worker: answers wait."""

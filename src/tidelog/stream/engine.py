@@ -176,9 +176,16 @@ class Engine:
         """Commit every log in which something came."""
         # An answer may itself be stored by a stream, whose turn then comes in the next round.
         while waiting := self.tick.take():
-            for stream in waiting:
-                stream.commit()
-                self.schedule(stream)
+            waiting.reverse()
+            try:
+                while waiting:
+                    stream = waiting.pop()
+                    stream.commit()
+                    self.schedule(stream)
+            finally:
+                # Whatever one of them does, the others have their turn.
+                for stream in waiting:
+                    self.tick.touch(stream)
         if self._unfinished:
             self._go_on()
 

@@ -337,3 +337,20 @@ def test_the_operator_hears_now_and_then_that_streams_may_not_store_more() -> No
     shore.advance(11)
     shore.refused(b"S.a", b"x" * 200)
     assert len(shore.lines.of("warn")) == 2
+
+
+def test_a_stream_that_fails_costs_the_others_nothing() -> None:
+    class Broken:
+        def commit(self) -> None:
+            raise RuntimeError("a fault")
+
+    shore = Shore()
+    shore.stream()
+    shore.engine.tick.touch(Broken())
+    shore.send(b"S.a", b"payload")
+    with pytest.raises(RuntimeError, match="a fault"):
+        shore.engine.commit()
+    assert shore.engine.unfinished
+    assert not shore.heard
+    shore.engine.commit()
+    assert shore.heard == [(b"reply.1", b'{"stream":"S","seq":1}')]
