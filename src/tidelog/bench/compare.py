@@ -179,7 +179,7 @@ def compare_case(
     progress: Callable[[str], None],
 ) -> CaseResult:
     with contextlib.ExitStack() as stack:
-        sides = [Side(server, work) for server, work in working(case, stack, scale, (ours, peer), progress)]
+        sides = [Side(server, work) for server, work in working(case, stack, (ours, peer), progress)]
         for side in sides:
             progress(f"{case.name}: calibrating")
             side.amount = side.work.calibrate(ROUND_S * scale)
@@ -196,7 +196,6 @@ def compare_case(
 def working(
     case: AnyCase,
     stack: contextlib.ExitStack,
-    scale: float,
     commands: Sequence[Sequence[str]],
     progress: Callable[[str], None],
 ) -> Iterator[tuple[Server, Work]]:
@@ -208,7 +207,7 @@ def working(
     block = "jetstream { sync_interval: always }" if case.sync == ALWAYS else ""
     for server in stack.enter_context(serving(Access.OPEN, *commands, block=block, streams=True)):
         progress(f"{case.name}: filling")
-        yield server, stack.enter_context(Stage(case, server.target(), scale=scale))
+        yield server, stack.enter_context(Stage(case, server.target()))
 
 
 def row_of(case: AnyCase, unit: str, left: Side, right: Side) -> Row:

@@ -115,7 +115,7 @@ def js(server: str, names: tuple[str, ...], scale: float, as_json: bool) -> None
             if case.sync == ALWAYS and not names:
                 continue
             status.update(f"{case.name}: {case.title}")
-            with Stage(case, target, scale=scale) as stage:
+            with Stage(case, target) as stage:
                 amount = stage.calibrate(ROUND_S * scale)
                 stage.ready()
                 outcome = stage.measure(amount)
