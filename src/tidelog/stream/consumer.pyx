@@ -166,6 +166,8 @@ cdef class Consumer(Position):
                 at_end = self.deliver_new()
         if self.closed:
             return 0
+        if self.course.ended():
+            self.waiting.end_range()
         if self.waiting is not None:
             if self.waiting.hurried and self.pace.hold_ns <= self.now_ns and not self.held:
                 self.waiting.settle(self.now_ns, at_end, False)
@@ -182,9 +184,9 @@ cdef class Consumer(Position):
         if self.pace.hold_ns > self.now_ns:
             return False
         if self.waiting is not None:
-            return self.waiting.count > 0 and (
-                not self.waiting.wanted(self.waiting.first) or self.has_room_for_more(self.waiting.first.route)
-            )
+            while self.waiting.count and not self.waiting.wanted(self.waiting.first):
+                self.waiting.drop(None, self.waiting.first)
+            return self.waiting.count > 0 and self.has_room_for_more(self.waiting.first.route)
         return self.active and not self.pace.stalled() and self.has_room_for_more(self.push_route())
 
     cdef bint has_room_for_more(self, Route route) except -1:
@@ -342,7 +344,7 @@ cdef class Consumer(Position):
             return False
         if fresh:
             self.course.take()
-            self.delivered_seq = max(self.delivered_seq, head.seq)
+            self.delivered_seq = head.seq if self.course.backward else max(self.delivered_seq, head.seq)
         else:
             item = self.table.find(head.seq)
             if item != NULL:
@@ -416,7 +418,7 @@ cdef class Consumer(Position):
     def heartbeat(self) -> bytes:
         """What is sent when nothing else is."""
         lines = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n" % (
-            self.dseq, self.course.next_seq() - 1
+            self.dseq, self.delivered_seq if self.course.backward else self.course.next_seq() - 1
         )
         if self.waiting is None and self.pace.question:
             lines += b"Nats-Consumer-Stalled: %s\r\n" % self.pace.question
@@ -461,7 +463,7 @@ cdef class Consumer(Position):
         """Whether a request that does not wait can expect something; else it is told so."""
         self.follow_removals()
         there = self.course.pending() + self.table.queued
-        if there == 0 and not request.due_ns:
+        if there == 0 and not request.due_ns and not self.course.backward:
             self.post.publish(request.reply, b"", header=b"NATS/1.0 404 No Messages\r\n\r\n")
             return False
         if there > 0 and self.waiting.count:

@@ -22,6 +22,7 @@ from tidelog.stream.consumer_config import (
     DELIVER_BY_TIME,
     DELIVER_LAST_PER_SUBJECT,
     PINNED,
+    REPLAY_INSTANT,
     ConsumerConfig,
 )
 from tidelog.stream.failure import ApiFailure
@@ -150,6 +151,22 @@ def check_consumer(
     if metadata_size(config.metadata) > METADATA_SIZE:
         raise failure.CONSUMER_METADATA_LENGTH(limit=f"{METADATA_SIZE // KIB}KB")
     check_priority(config)
+    if config.is_reverse:
+        check_reverse(config, stream)
+
+
+def check_reverse(config: ConsumerConfig, stream: StreamConfig) -> None:
+    """One that reads backwards goes over what is there once, and has no say in what is kept."""
+    if not config.is_pull:
+        raise invalid("consumer in reverse requires a pull based consumer")
+    if config.ack_policy != ACK_NONE:
+        raise invalid("consumer in reverse requires ack policy none")
+    if config.deliver_policy not in (DELIVER_ALL, DELIVER_BY_SEQUENCE, DELIVER_BY_TIME):
+        raise invalid("consumer in reverse can not have this deliver policy")
+    if config.priority_policy or config.replay_policy != REPLAY_INSTANT:
+        raise invalid("consumer in reverse can not have priority groups or replay")
+    if stream.retention in (INTEREST, WORKQUEUE):
+        raise invalid("consumer in reverse requires a stream with limits retention")
 
 
 def check_replicas(config: ConsumerConfig, stream: StreamConfig) -> None:
@@ -358,6 +375,7 @@ def check_update(before: ConsumerConfig, config: ConsumerConfig, *, bound: bool)
         ("mem_storage", "storage type"),
         ("direct", "direct"),
         ("sourcing", "sourcing"),
+        ("direction", "direction"),
         ("opt_start_seq", "start sequence"),
     ):
         if getattr(before, field) != getattr(config, field):

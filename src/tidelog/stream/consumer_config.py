@@ -15,6 +15,7 @@ DELIVER_ALL, DELIVER_LAST, DELIVER_LAST_PER_SUBJECT = "all", "last", "last_per_s
 DELIVER_NEW, DELIVER_BY_SEQUENCE, DELIVER_BY_TIME = "new", "by_start_sequence", "by_start_time"
 ACK_NONE, ACK_ALL, ACK_EXPLICIT, ACK_FLOW_CONTROL = "none", "all", "explicit", "flow_control"
 REPLAY_INSTANT, REPLAY_ORIGINAL = "instant", "original"
+FORWARD, REVERSE = "forward", "reverse"
 OVERFLOW, PINNED, PRIORITIZED = "overflow", "pinned_client", "prioritized"
 CREATE, UPDATE = "create", "update"
 
@@ -48,6 +49,11 @@ PriorityPolicy = Annotated[
         lambda written: _unknown("priority policy", written),
         (("none", ""),),
     ),
+]
+# Empty: forwards. The peer has no such field.
+Direction = Annotated[
+    str,
+    Choice((REVERSE,), lambda written: _unknown("direction", written), ((FORWARD, ""),)),
 ]
 # Empty: create, or update if it is there.
 Action = Annotated[str, Choice((CREATE, UPDATE, ""), lambda written: _unknown("consumer action", written))]
@@ -89,6 +95,7 @@ class ConsumerConfig(msgspec.Struct, omit_defaults=True, kw_only=True):
     priority_groups: list[str] = []
     priority_policy: PriorityPolicy = ""
     priority_timeout: Duration = 0
+    direction: Direction = ""
 
     def copy(self) -> "ConsumerConfig":
         """One of its own that shares no part with this one."""
@@ -97,6 +104,10 @@ class ConsumerConfig(msgspec.Struct, omit_defaults=True, kw_only=True):
     @property
     def is_durable(self) -> bool:
         return self.durable_name != ""
+
+    @property
+    def is_reverse(self) -> bool:
+        return self.direction == REVERSE
 
     @property
     def is_pull(self) -> bool:

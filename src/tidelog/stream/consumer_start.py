@@ -28,6 +28,8 @@ def filter_of(config: ConsumerConfig) -> Filter:
 
 def course_of(stream: Stream, config: ConsumerConfig) -> Course:
     filter = filter_of(config)
+    if config.is_reverse:
+        return Course(stream.log, filter, reverse_seq(stream, config), backward=True)
     if config.deliver_policy == DELIVER_LAST_PER_SUBJECT and stream.config.max_msgs_per_subject != 1:
         last_seq = stream.log.store.last_seq
         return Course(
@@ -39,7 +41,19 @@ def course_of(stream: Stream, config: ConsumerConfig) -> Course:
 def course_again(stream: Stream, config: ConsumerConfig, state: State) -> Course:
     """The course of a consumer that was here before."""
     next_seq = min(max(state.next_seq, 1), stream.log.store.last_seq + 1)
+    if config.is_reverse:
+        return Course(stream.log, filter_of(config), state.next_seq, backward=True)
     return Course(stream.log, filter_of(config), next_seq, [seq for (seq,) in _SEQ.iter_unpack(state.skips)])
+
+
+def reverse_seq(stream: Stream, config: ConsumerConfig) -> int:
+    """Where one begins that reads backwards: at the newest message, a sequence or a time."""
+    if config.deliver_policy == DELIVER_BY_SEQUENCE:
+        return config.opt_start_seq
+    if config.deliver_policy == DELIVER_BY_TIME:
+        assert config.opt_start_time is not None
+        return stream.log.seq_at_time(instant_ns(config.opt_start_time) + 1) - 1
+    return stream.log.store.last_seq
 
 
 def start_seq(stream: Stream, config: ConsumerConfig, filter: Filter) -> int:

@@ -13,7 +13,7 @@ MAGIC = b"TIDECON1"
 VERSION = 1
 
 _FRONT = struct.Struct("<8sI")
-_FACTS = struct.Struct("<HHQQQQQQqqII")
+_FACTS = struct.Struct("<HHQQQQQQqqqII")
 _ITEM_SIZE = 32
 _SKIP_SIZE = 8
 HEADER_SIZE = _FRONT.size + _FACTS.size
@@ -30,13 +30,14 @@ class State(NamedTuple):
     floor_seq: int
     delivered_ns: int
     acked_ns: int
+    written_ns: int
     items: bytes = b""
     skips: bytes = b""
 
 
 def encode_state(state: State) -> bytes:
     facts = _FACTS.pack(
-        VERSION, 0, *state[:8], len(state.items) // _ITEM_SIZE, len(state.skips) // _SKIP_SIZE
+        VERSION, 0, *state[:9], len(state.items) // _ITEM_SIZE, len(state.skips) // _SKIP_SIZE
     )
     body = facts + state.items + state.skips
     return _FRONT.pack(MAGIC, checksum(body)) + body

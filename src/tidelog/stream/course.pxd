@@ -12,6 +12,7 @@ cdef class Course:
     cdef readonly Log log
     cdef readonly Filter filter
     cdef Reader reader
+    cdef readonly bint backward
     cdef Batch batch                     # what was loaded and not all taken; None: nothing
     cdef Py_ssize_t at
     cdef uint64_t* skips                 # sequences that come first, ascending
@@ -27,6 +28,7 @@ cdef class Course:
     cdef Head* head(self) except? NULL
     cdef int take(self) noexcept
     cdef int release(self) except -1
+    cdef bint ended(self) noexcept
     cdef uint64_t pending(self) except? 0
     cdef int count(self) except -1
     cdef bint disturbed(self) noexcept

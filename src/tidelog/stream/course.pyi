@@ -4,4 +4,11 @@ from tidelog.log.log import Log
 class Course:
     log: Log
     filter: Filter
-    def __init__(self, log: Log, filter: Filter, start_seq: int, skips: list[int] | None = None) -> None: ...
+    def __init__(
+        self,
+        log: Log,
+        filter: Filter,
+        start_seq: int,
+        skips: list[int] | None = None,
+        backward: bool = False,
+    ) -> None: ...

@@ -7,6 +7,7 @@
 
 Promises
   * CONSUMER-1: every committed message from the start that matches comes once, in order, but those that have gone.
+  * CONSUMER-11: backwards, every message from the start down comes once, in order, and then the course has `ended`.
   * CONSUMER-2: `pending` is the number of messages that would come now. While messages are taken it costs nothing; it
     is counted anew, from the index, only when something from the middle of what was counted has gone.
 
@@ -23,7 +24,7 @@ cdef uint64_t COUNT_WALK = limits.CONSUMER_COUNT_WALK
 
 
 cdef class Course:
-    def __init__(self, Log log not None, Filter filter not None, uint64_t start_seq, list skips=None) -> None:
+    def __init__(self, Log log not None, Filter filter not None, uint64_t start_seq, list skips=None, bint backward=False) -> None:
         cdef Py_ssize_t i
         self.log = log
         self.filter = filter
@@ -34,7 +35,8 @@ cdef class Course:
             for i in range(len(skips)):
                 self.skips[i] = skips[i]
             self.skip_count = len(skips)
-        self.reader = log.reader(filter, start_seq=start_seq)
+        self.backward = backward
+        self.reader = log.reader(filter, start_seq=start_seq, backward=backward)
         self.counted_from = 0
 
     def __dealloc__(self):
@@ -88,17 +90,23 @@ cdef class Course:
         if self.batch is not None:
             if self.at < self.batch.count:
                 self.reader.next_seq = self.batch.heads[self.at].seq
+                self.reader.ended = False
             self.batch = None
         self.reader.run = None
         if self.counted_from and self.log.store.removals == self.removals:
             self.counted_from = self.next_seq()
         return 0
 
+    cdef bint ended(self) noexcept:
+        """Whether nothing will come any more."""
+        return self.backward and self.reader.ended and (self.batch is None or self.at == self.batch.count)
+
     cdef int move_to(self, uint64_t seq) except -1:
         """Go on from `seq`, forwards or back."""
         self.release()
         self.skip_at = self.skip_count
         self.reader.next_seq = seq
+        self.reader.ended = False
         self.counted_from = 0
         return 0
 
@@ -106,7 +114,7 @@ cdef class Course:
         """Go on with another filter from where this stands."""
         self.release()
         self.filter = filter
-        self.reader = self.log.reader(filter, start_seq=self.reader.next_seq)
+        self.reader = self.log.reader(filter, start_seq=self.reader.next_seq, backward=self.backward)
         self.counted_from = 0
         return 0
 
@@ -130,7 +138,10 @@ cdef class Course:
         cdef Py_ssize_t i
         if self.counted_from and last_seq == self.counted_seq and store.removals == self.removals:
             return 0
-        if self.batch is not None and self.reader.next_seq > last_seq and self.skip_at == self.skip_count:
+        if self.backward:
+            last_seq = min(last_seq, seq)
+            self.counted = 0 if self.ended() else self.count_between(store.first_seq, last_seq)
+        elif self.batch is not None and self.reader.next_seq > last_seq and self.skip_at == self.skip_count:
             # All that there is has been loaded.
             self.counted = self.batch.count - self.at
         elif self.skip_at < self.skip_count:
@@ -144,7 +155,7 @@ cdef class Course:
             self.counted = self.count_between(seq, last_seq)
         elif last_seq > self.counted_seq:
             self.counted += self.count_between(self.counted_seq + 1, last_seq)
-        self.counted_seq = last_seq
+        self.counted_seq = self.log.horizon.committed_seq
         self.counted_from = max(seq, 1)
         self.removals = store.removals
         return 0

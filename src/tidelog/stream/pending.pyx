@@ -182,6 +182,9 @@ cdef class PendingTable:
         if item.queued:
             item.queued = False
             self.queued -= 1
+            if ring_first(&self.queue) != item.seq:
+                # It must not have its place back when it is queued again.
+                self.tidy_queue()
         item.due_ns = due_ns
         if due_ns:
             self.push_due(due_ns, item.seq)

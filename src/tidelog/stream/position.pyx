@@ -166,6 +166,7 @@ cdef class Position:
             self.now_ns = self.clock.monotonic_ns()
             item.ts_ns = self.now_ns
             self.table.put_off(item, self.now_ns + self.wait_ns(item.count))
+            self.remember(item.due_ns)
             self.changed()
         return 0
 
@@ -289,7 +290,7 @@ cdef class Position:
         self.quiet = True
         self.follow_removals()
         self.quiet = False
-        if self.course.next_seq() < first_seq:
+        if self.course.next_seq() < first_seq and not self.course.backward:
             self.course.move_to(first_seq)
         if self.delivered_seq < first_seq - 1:
             self.delivered_seq = first_seq - 1
@@ -315,7 +316,8 @@ cdef class Position:
         """Where this stands, as `consumer_state.State` has it, without its number."""
         return (
             self.course.reader.next_seq, self.dseq, self.delivered_seq, self.floor_dseq, self.floor_seq,
-            self.delivered_ns, self.acked_ns, self.table.pack(self.clock.monotonic_ns()), self.course.pack_skips(),
+            self.delivered_ns, self.acked_ns, self.clock.now_ns(), self.table.pack(self.clock.monotonic_ns()),
+            self.course.pack_skips(),
         )
 
     def restore(self, state) -> None:
@@ -327,7 +329,8 @@ cdef class Position:
         self.floor_seq = min(state.floor_seq, last_seq)
         self.delivered_ns = state.delivered_ns
         self.acked_ns = state.acked_ns
-        self.table.unpack(state.items, self.now_ns)
+        # Time has passed for what waits; none, if the clock says that it went back.
+        self.table.unpack(state.items, self.now_ns - max(self.clock.now_ns() - state.written_ns, 0))
         for seq in self.table.sequences():
             if self.stream.log.store.absent(seq):
                 self.table.discard(seq)

@@ -274,6 +274,12 @@ cdef class Waiting:
             self.say(self.first.reply, b"NATS/1.0 %s\r\n\r\n" % status)
             self.drop(None, self.first)
 
+    def end_range(self) -> None:
+        """Nothing will come any more: whoever asks has seen all there is."""
+        while self.first is not None:
+            self.say(self.first.reply, b"NATS/1.0 404 No Messages\r\nTidelog-End: range\r\n\r\n")
+            self.drop(None, self.first)
+
     cdef int tell(self, Request request, bytes status) except -1:
         """A status, and what was still wanted."""
         return self.say(

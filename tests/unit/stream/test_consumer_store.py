@@ -171,7 +171,7 @@ def test_a_disk_that_refuses_states_is_tried_again() -> None:
 @pytest.mark.parametrize("pos", [0, 9, 13, 40, 90, 100])
 def test_any_wrong_byte_is_found(pos: int) -> None:
     """CONSUMER-10"""
-    data = bytearray(encode_state(State(1, 2, 3, 4, 5, 6, 7, 8, b"x" * 64, b"y" * 16)))
+    data = bytearray(encode_state(State(1, 2, 3, 4, 5, 6, 7, 8, 9, b"x" * 64, b"y" * 16)))
     assert decode_state(bytes(data)).items == b"x" * 64
     data[pos] ^= 1
     with pytest.raises(StorageError):

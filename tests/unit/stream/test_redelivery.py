@@ -136,6 +136,19 @@ def test_work_under_way_counts_the_time_anew(quay: Quay) -> None:
     assert [one.numbers[0] for one in quay.fetch(consumer, 1)] == [2]
 
 
+def test_work_on_what_was_to_come_again_is_timed_anew(quay: Quay) -> None:
+    """CONSUMER-5"""
+    quay.stream()
+    consumer = quay.consumer(ack_wait=SECOND)
+    quay.fill(1)
+    (message,) = quay.fetch(consumer, 1)
+    quay.advance(1.5)
+    quay.ack(message, b"+WPI")
+    assert quay.fetch(consumer, 1) == []
+    quay.advance(1.1)
+    assert [one.numbers[0] for one in quay.fetch(consumer, 1)] == [2]
+
+
 def test_a_terminated_message_does_not_come_again_and_is_told_of(quay: Quay) -> None:
     quay.stream()
     consumer = quay.consumer(ack_wait=SECOND)
