@@ -17,6 +17,7 @@ from libc.string cimport memcpy
 
 from tidelog.base import limits
 from tidelog.base.digits cimport NUMBER_SIZE_MOST, TIMESTAMP_SIZE_MOST, put_decimal, put_timestamp
+from tidelog.base.errors import StorageError
 from tidelog.base.instant import instant_ns
 from tidelog.log.filter cimport Filter
 from tidelog.log.read cimport Batch
@@ -92,6 +93,8 @@ cdef class Direct(Subscriber):
                 self.answer(reply, body)
         except Refused as refused:
             self.say(reply, str(refused))
+        except StorageError as error:
+            self.say(reply, f"500 {error}")
         return True
 
     cdef int answer(self, bytes reply, bytes body) except -1:
@@ -280,7 +283,11 @@ cdef class Delivery:
         route = self.direct.post.interest.route(PyBytes_AS_STRING(self.reply), PyBytes_GET_SIZE(self.reply))
         if route.target_count == 0:
             return True
-        self.give_some(route)
+        try:
+            self.give_some(route)
+        except StorageError as error:
+            self.direct.say(self.reply, f"500 {error}")
+            return True
         if self.over:
             self.finish()
         return self.over

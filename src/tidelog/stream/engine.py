@@ -202,9 +202,14 @@ class Engine:
 
     def _go_on(self) -> None:
         unfinished, self._unfinished = self._unfinished, []
-        for work in unfinished:
-            if not work.step():
-                self.later(work)
+        unfinished.reverse()
+        try:
+            while unfinished:
+                work = unfinished.pop()
+                if not work.step():
+                    self.later(work)
+        finally:
+            self._unfinished += unfinished
 
     def schedule(self, stream: Stream) -> None:
         """See to it that the log of a stream is looked at when something is due."""

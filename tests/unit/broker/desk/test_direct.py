@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from sim.disk import SimDisk
+from sim.toxic import FailNth
 from tidelog.base import limits
 from tidelog.wire.header import decode
 from unit.broker.desk.harbor import Harbor
@@ -181,3 +183,21 @@ def test_too_many_subjects_are_refused(harbor: Harbor) -> None:
     assert read(harbor, {"multi_last": ["L.*"]}, "DIRECT.GET.L")[1] == "413 Too Many Results"
     body = {"multi_last": ["L.*"], "up_to_seq": limits.DIRECT_SUBJECTS}
     assert len(read(harbor, body, "DIRECT.GET.L")[0]) == limits.DIRECT_SUBJECTS
+
+
+def test_what_cannot_be_read_is_told() -> None:
+    disk = SimDisk(1)
+    harbor = Harbor(disk=disk)
+    harbor.stream(allow_direct=True)
+    for _ in range(3):
+        harbor.publish("S.a", b"payload")
+    harbor.engine.close()
+    disk.kill()
+    disk = disk.reopen()
+    harbor = Harbor(disk=disk)
+    disk.toxics.append(FailNth(1, "read", sticky=True))
+    for body in ({"seq": 2}, {"seq": 1, "batch": 3}):
+        status = read(harbor, body)[1]
+        assert status.startswith("500 "), status
+    disk.toxics.clear()
+    assert read(harbor, {"seq": 1, "batch": 3})[0] == [1, 2, 3]
