@@ -304,6 +304,7 @@ def deno_imports(snapshot: Path, library: Path) -> dict[str, object]:
     for package in ("nkeys@2.0.3", "nuid@3.0.0", "jwt@0.0.11"):
         imports[f"@nats-io/{package.partition('@')[0]}"] = f"npm:@nats-io/{package}"
     imports["ajv"] = "npm:ajv@8.17.1"
+    imports["js-sha256"] = "npm:js-sha256@0.11.1"
     imports["nst"] = imports["@nats-io/nst"] = (root / "nst/src/mod.ts").as_uri()
     imports["@nats-io/transport-deno"] = (root / "transport-deno/src/mod.ts").as_uri()
     scopes: dict[str, dict[str, str]] = {}

@@ -73,9 +73,32 @@ SUITES = {
             "nats-server",
             ("nats-server/src",),
         ),
+        Suite("nats.py-js", "nats.py", run_pytest, (f"{_NATS_PY}test_js.py",), import_paths=("nats/src",)),
+        Suite(
+            "nats.py-jetstream",
+            "nats.py",
+            run_pytest,
+            tuple(
+                f"tests/test_{name}.py"
+                for name in ("api", "consumer", "jetstream", "message", "ordered_consumer", "stream")
+            ),
+            "nats-jetstream",
+            ("nats-jetstream/src", "nats-core/src", "nats-server/src"),
+        ),
+        Suite(
+            "nats.py-kv",
+            "nats.py",
+            run_pytest,
+            ("tests/test_kv.py",),
+            "nats-key-value",
+            ("nats-key-value/src", "nats-jetstream/src", "nats-core/src", "nats-server/src"),
+        ),
         Suite("nats.c", "nats.c", run_programs, ("test/list_test.txt",)),
         Suite("nats.js-core", "nats.js", run_deno, ("core/tests/*_test.ts",)),
         Suite("nats.js-services", "nats.js", run_deno, ("services/tests/*_test.ts",)),
+        Suite("nats.js-jetstream", "nats.js", run_deno, ("jetstream/tests/*_test.ts",)),
+        Suite("nats.js-kv", "nats.js", run_deno, ("kv/tests/*_test.ts",)),
+        Suite("nats.js-obj", "nats.js", run_deno, ("obj/tests/*_test.ts",)),
     )
 }
 TOOLS = {

@@ -30,6 +30,9 @@ MASKS = [
         (r"\b\d\d:\d\d:\d\d\b", "<time>"),
         (r"\b(\d+[hm])*\d+(\.\d+)?(ns|µs|us|ms)\b", "<duration>"),
         (r"\b(\d+[hm])*\d+(\.\d+)?s ago\b", "<duration> ago"),
+        (r"\((\d+[hm])*\d+(\.\d+)?s\)", "(<duration>)"),
+        # Each server has a format of its own for snapshots.
+        (r"Received .* compressed data in \d+ chunks (.*), .* uncompressed", r"Received \1"),
         (r"127\.0\.0\.1:\d+", "<address>"),
         (r"\bN[A-Z2-7]{55}\b", "<server id>"),
         (r"\b[0-9A-Za-z]{22}\b", "<id>"),
