@@ -19,6 +19,8 @@ from tidelog.client.jetstream import JetStream, Outgoing, Publisher
 from tidelog.testing.peer import ServerProcess, nats_server_path, tidelog_argv
 
 KINDS = ("nats-server", "tidelog")
+# A machine that does much else starts a server late.
+READY_S = 60.0
 _names = itertools.count(1)
 
 
@@ -60,7 +62,9 @@ class Stage:
     def start(self) -> None:
         flags = ["-js", "-sd", str(self._directory), *self._flags]
         config = self._config or None
-        self._server = ServerProcess(self.argv, config=config, flags=flags, monitor=False).start()
+        self._server = ServerProcess(
+            self.argv, config=config, flags=flags, monitor=False, ready_s=READY_S
+        ).start()
         # The next one listens at the same place.
         self._flags = ["-p", str(self._server.port)]
         self.url = self._server.url

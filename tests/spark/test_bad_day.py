@@ -25,8 +25,9 @@ from tidelog.spark.plan import Piece
 from tidelog.spark.survey import DataLoss
 from tidelog.spark.task import read_piece
 
-# How often something is killed; more, and at other moments, in a long run.
+# How often a server or a worker is killed, and a driver, which takes a whole Spark each time; more in a long run.
 KILLS = int(os.environ.get("TIDELOG_SPARK_KILLS", "2"))
+DRIVER_KILLS = int(os.environ.get("TIDELOG_SPARK_KILLS", "1"))
 
 
 def load(spark: Any, stage: Stage, stream: str, **options: str) -> Any:
@@ -107,10 +108,10 @@ print("done", flush=True)
 
 
 def run_and_kill(url: str, source: str, target: str, directory: Path) -> None:
-    """The whole of Spark goes KILLS times, at random moments, and then runs to its end."""
+    """The whole of Spark goes DRIVER_KILLS times, at random moments, and then runs to its end."""
     chance = random.Random()
     command = [sys.executable, "-c", DRIVER, url, source, target, str(directory)]
-    for patience_s in [*(chance.uniform(0.2, 5) for _ in range(KILLS)), None]:
+    for patience_s in [*(chance.uniform(0.2, 5) for _ in range(DRIVER_KILLS)), None]:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as driver:
             assert driver.stdout is not None
             assert driver.stdout.readline() == "running\n"
@@ -121,7 +122,7 @@ def run_and_kill(url: str, source: str, target: str, directory: Path) -> None:
                 os.killpg(driver.pid, signal.SIGKILL)
 
 
-@pytest.mark.timeout(240 + 60 * KILLS)
+@pytest.mark.timeout(300 + 90 * DRIVER_KILLS)
 def test_a_driver_that_is_killed_again_and_again_writes_every_row_once(stage: Stage, tmp_path: Path) -> None:
     """SPARK-2 and SPARK-4: mid-batch, past the stream's duplicate window."""
     source, target = stage.new_stream(), stage.new_stream(duplicate_window=200_000_000)
@@ -130,7 +131,7 @@ def test_a_driver_that_is_killed_again_and_again_writes_every_row_once(stage: St
     assert sorted(int(held.value) for held in stage.held(target)) == list(range(3000))
 
 
-@pytest.mark.timeout(240 + 60 * KILLS)
+@pytest.mark.timeout(300 + 90 * DRIVER_KILLS)
 def test_an_archive_whose_driver_is_killed_again_and_again_has_every_row_once(
     stage: Stage, tmp_path: Path
 ) -> None:
