@@ -182,8 +182,10 @@ cdef class PendingTable:
         if item.queued:
             item.queued = False
             self.queued -= 1
-            if ring_first(&self.queue) != item.seq:
-                # It must not have its place back when it is queued again.
+            # It must not have its place back when it is queued again.
+            if ring_first(&self.queue) == item.seq:
+                ring_drop(&self.queue)
+            else:
                 self.tidy_queue()
         item.due_ns = due_ns
         if due_ns:
