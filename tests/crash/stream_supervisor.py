@@ -37,6 +37,8 @@ ACK_WAIT_S = 1.0
 # What a client may wait for one answer, and the whole store for its clients to come to an end.
 ANSWER_S = 2.0
 FETCH_S = 0.3
+# What a kill made the server forget that it had delivered gets no confirmation, and there may be many of it.
+CONFIRM_S = 0.3
 PATIENCE_S = 60.0
 READY_S = 30.0
 FAULTS = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, ConnectionError, OSError)
@@ -220,7 +222,7 @@ class StreamSupervisor:
                 await message.ack()
             else:
                 asked_s = time.monotonic()
-                await message.ack_sync(timeout=ANSWER_S)
+                await message.ack_sync(timeout=CONFIRM_S)
                 self.ledger.confirmed(seq, asked_s, self.waiting(seq))
         except FAULTS:
             return
