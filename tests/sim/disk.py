@@ -121,7 +121,10 @@ class SimFile:
         machine = self._disk.machine
 
         def fail() -> None:
-            self._sync_failed = True
+            # The system tells everybody who has the file open, each once.
+            for file in self._disk.open_files:
+                if file._content is self._content:
+                    file._sync_failed = True
             self._content.fail_sync(machine.chance, machine.drawn_survival())
 
         def sync() -> None:

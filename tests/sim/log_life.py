@@ -366,7 +366,7 @@ class Lives:
             assert self.log.remove(seq, erase) is (message is not None)
             self.promise.going.clear()
             if erase and message is not None:
-                self.promise.erased.add(message.payload[:MARK_SIZE])
+                self.promise.erasing.add(message.payload[:MARK_SIZE])
 
     def purge(self) -> None:
         if self.log.failure is not None:

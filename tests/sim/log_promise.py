@@ -37,7 +37,10 @@ class Promise:
     contents: dict[int, Message] = field(default_factory=dict)  # by sequence, what was appended last as that
     known: set[int] = field(default_factory=set)
     going: set[int] = field(default_factory=set)  # may be deleted by the call that is being made
-    erased: set[bytes] = field(default_factory=set)  # how those begin of which nothing may be left
+    # How those begin of which nothing may be left; that is asked, written, or synced.
+    erasing: set[bytes] = field(default_factory=set)
+    unsaid: set[bytes] = field(default_factory=set)
+    erased: set[bytes] = field(default_factory=set)
     written: Mark = field(default_factory=Mark)
     synced: Mark = field(default_factory=Mark)
     synced_seq: int = 0
@@ -63,9 +66,12 @@ class Promise:
         """A commit has returned; what it says is taken down."""
         if log.refusal is None and log.failure is None:
             self.written = self.mark()
+            self.unsaid |= self.erasing
+            self.erasing.clear()
         self.settled(log)
 
     def closed(self) -> None:
+        self.erased |= self.unsaid | self.erasing
         self.written = self.synced = self.mark()
         self.synced_seq = self.model.last_seq
 
@@ -75,6 +81,8 @@ class Promise:
         self.synced_seq = max(self.synced_seq, committer.synced_seq)
         if committer.failure is None and committer.unsynced_size == 0 and not committer.under_way:
             self.synced = self.written
+            self.erased |= self.unsaid
+            self.unsaid.clear()
 
     def mark(self) -> Mark:
         model = self.model
@@ -97,6 +105,10 @@ class Promise:
         assert state.last_seq >= max(safe.last_seq, safe_seq), "the last sequence has moved back"
         assert state.last_seq >= max(self.known, default=0), "sequences that are known may be given out again"
         self.unsafe = self.unsafe or unsafe
+        if not unsafe:
+            self.erased |= self.unsaid
+        self.unsaid.clear()
+        self.erasing.clear()
         assert self.unsafe or not state.lost, f"{state.lost} are lost without a reason"
         self.adopt(log, found)
 
@@ -131,8 +143,6 @@ class Promise:
         model.messages = dict(found)
         model.last_seq, model.last_ts_ns = state.last_seq, state.last_ts_ns
         self.going.clear()
-        # What was to be erased, and that was not yet in the log.
-        self.erased -= {message.payload[:MARK_SIZE] for message in found.values()}
         self.written = self.synced = self.mark()
         self.synced_seq = state.synced_seq
         if log.committer.unsynced_size:

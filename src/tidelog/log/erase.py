@@ -72,8 +72,8 @@ class Erasing:
             return False
         record = data[pos : pos + int.from_bytes(data[pos + 4 : pos + 8], "little")]
         new = blank(record, self.salt)
-        if new != record:
-            file.write(start_pos + pos, new)
+        # Also if it looks erased: that may be in the system's memory only, after a sync that failed.
+        file.write(start_pos + pos, new)
         return new != record
 
 

@@ -103,7 +103,8 @@ class Keeper:
 
     def _work(self, log: Log) -> None:
         if not log.closed:
-            self._remove_front(log)
+            if log.failure is None:
+                self._remove_front(log)
             self.eraser.tick(log)
             # What asks for erasing is kept until that is done.
             self.compactor.held = self.eraser.pending
@@ -181,7 +182,11 @@ class Keeper:
         self.worker.submit(job, done)
 
     def _remove_files(self, doomed: list[Segment], removed: list[Segment]) -> None:
-        """One after the other, each for certain (KEEP-3). Those of which that is so are noted."""
+        """One after the other, each for certain (KEEP-3). Those of which that is so are noted.
+
+        And the names of newer segments first: with the power might go what is new, and what is old as well.
+        """
+        self.disk.sync_directory(self.directory)
         for segment in doomed:
             for path in (index_path(self.directory, segment.base_seq), segment.path):
                 if self.disk.exists(path):

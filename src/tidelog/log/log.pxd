@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from tidelog.log.bound cimport Bounds
+from tidelog.log.index cimport Selection
 from tidelog.log.read cimport Horizon
 from tidelog.log.record cimport Head
 from tidelog.log.store cimport Store
@@ -27,6 +28,7 @@ cdef class Log:
     cdef public object on_expiry       # called with what is too old, instead of removing it, if it says so
     cdef uint64_t aging_seq            # messages before it are kept for ever
     cdef object selections             # of filters that are asked for again and again
+    cdef Selection asked               # the last one of them
     cdef uint64_t ceiling_seq          # no sequence beyond it may be given out yet
     cdef Bounds bounds                 # limits that an append can meet
 

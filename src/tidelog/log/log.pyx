@@ -394,6 +394,8 @@ cdef class Log:
 
     def selection(self, Filter filter not None) -> Selection:
         """The window of a filter that is asked for from outside; the last few are kept."""
+        if self.asked is not None and self.asked.filter is filter:
+            return self.asked
         found = self.selections.get(filter)
         if found is None:
             found = self.selections[filter] = Selection(self.store.index, filter)
@@ -401,6 +403,7 @@ cdef class Log:
                 self.selections.popitem(last=False)
         else:
             self.selections.move_to_end(filter)
+        self.asked = found
         return found
 
     def count(self, Filter filter not None, uint64_t seq=1) -> int:

@@ -7,12 +7,21 @@ from tidelog.log.read import Reader
 
 
 class Flock:
-    def __init__(self, log: Log, count: int) -> None:
+    """Woken one by one, or `together`: by the one call that the log makes to its owner when readers see more."""
+
+    def __init__(self, log: Log, count: int, together: bool = False) -> None:
         self.readers = [log.reader(start=Start.NEW) for _ in range(count)]
         self.counts = [0] * count
         self.woken: list[Reader] = []
         self.wakes = 0
-        self.arm(self.readers)
+        if together:
+            log.on_commit = self.ring
+        else:
+            self.arm(self.readers)
+
+    def ring(self) -> None:
+        """All of them may read now, each in its own time."""
+        self.wakes += 1
 
     def arm(self, readers: list[Reader]) -> None:
         for reader in readers:

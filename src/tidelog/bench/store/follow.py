@@ -15,7 +15,7 @@ from tidelog.log.log import Start
 
 BATCH = 1024
 OPENINGS = 10_000
-FOLLOWERS = (1, 100, 1_000)
+FOLLOWERS = ((1, False), (100, False), (1_000, False), (1_000, True))
 READERS = 10_000
 STALL = 1_000_000
 
@@ -84,34 +84,38 @@ class ReaderMemory:
 class Followers:
     """What registered followers cost those who append: rounds with and without them take turns.
 
-    Each is woken by every commit and registers again, in the same thread; what it would then read is its own affair.
+    All of them are told of every commit: together, as a server tells those of a stream, or one by one, where each
+    registers again, in the same thread. What they would then read is their own affair.
     """
 
     def measure(self, stage: Stage) -> Iterator[Figure]:
-        for count in FOLLOWERS:
+        for count, together in FOLLOWERS:
             ratios = []
             for _ in range(stage.rounds):
-                ratios.append(100 * (self.cost(stage, count) / self.cost(stage, 0) - 1))
-            goal = at_most(5) if count == max(FOLLOWERS) else None
-            yield Figure(f"append is slower with {count:,}", "%", tuple(ratios), goal)
+                ratios.append(100 * (self.cost(stage, count, together) / self.cost(stage, 0) - 1))
+            how = "together" if together else "one by one"
+            yield Figure(
+                f"append is slower with {count:,} told {how}",
+                "%",
+                tuple(ratios),
+                at_most(5) if together else None,
+            )
 
-    def cost(self, stage: Stage, followers: int) -> float:
+    def cost(self, stage: Stage, followers: int, together: bool = False) -> float:
         """CPU seconds of this thread for the same appends."""
         mix = device_mix(1)
         with opened(disk_at(None), stage.settings()) as (logs, worker):
             (log,) = logs
             load.append(logs, mix, BATCH, BATCH, worker=worker)
-            flock = Flock(log, followers)
+            flock = Flock(log, followers, together)
             commits = stage.count(STALL) // BATCH
             start_s = time.thread_time()
             for _ in range(commits):
                 load.append(logs, mix, BATCH, BATCH, worker=worker)
                 flock.arm_again()
             spent_s = time.thread_time() - start_s
-            require(
-                flock.wakes == followers * commits,
-                f"{flock.wakes} wakes of {followers} and {commits} commits",
-            )
+            wakes = commits * (1 if together else followers)
+            require(flock.wakes == wakes, f"{flock.wakes} wakes of {followers} and {commits} commits")
         return spent_s
 
 

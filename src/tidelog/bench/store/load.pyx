@@ -198,6 +198,7 @@ def drain(Reader reader not None, Mix mix not None):
 def forget_windows(Log log not None) -> None:
     """As if nobody had asked for any filter yet."""
     log.selections.clear()
+    log.asked = None
 
 
 def newest(Batch batch not None, bytes subject not None) -> int:
