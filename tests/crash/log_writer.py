@@ -26,7 +26,6 @@ from tidelog.base.errors import StorageError
 from tidelog.base.work import Threads
 from tidelog.disk.real import RealDisk
 from tidelog.log.cursor import CursorStore
-from tidelog.log.expiry import STEP_NS
 from tidelog.log.fact import Lost
 from tidelog.log.filter import Filter
 from tidelog.log.log import LimitReached, Log
@@ -165,8 +164,7 @@ class LogWriter:
         self.times[seq] = ts_ns
         self.by_subject[subject].append(seq)
         if expiry_ns:
-            # Expired is what was due before the whole step.
-            heapq.heappush(self.due, (-(-expiry_ns // STEP_NS) * STEP_NS, seq))
+            heapq.heappush(self.due, (expiry_ns, seq))
 
     def drop(self, seqs: Iterable[int]) -> None:
         """These are deleted, though perhaps not yet in the file."""

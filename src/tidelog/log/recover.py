@@ -80,12 +80,14 @@ def found_log(
     """What is in the directory as a log; nothing is given to the worker yet."""
     findings = Findings()
     settings.check()
-    make_directory(disk, directory)
+    disk.make_directory(directory)
     names = disk.list(directory)
     for name in names:
         if name.endswith(".new"):
             disk.remove(f"{directory}/{name}")
     bases = sorted(int(name[:-4]) for name in names if name.endswith(".seg"))
+    if not bases:
+        sync_above(disk, directory)
     closed = snapshot.FILE_NAME in names and was_closed(disk, directory, bases)
     drop_unused(disk, directory, bases, closed)
     log_id = identity(disk, directory, bases, findings)
@@ -164,16 +166,11 @@ def say_skipped(log: Log) -> None:
         log.committer.fail(StorageError(f"what the power took could not be left out for certain: {error}"))
 
 
-def make_directory(disk: Disk, directory: str) -> None:
-    """With what is missing above it, for certain: what is in it later is no better off than its name."""
-    missing = []
-    while directory and not disk.exists(directory):
-        missing.append(directory)
+def sync_above(disk: Disk, directory: str) -> None:
+    """What is in a directory is no better off than its name. Whoever made it may have ended before this was done."""
+    while directory:
         directory = directory.rpartition("/")[0]
-    if missing:
-        disk.make_directory(missing[0])
-    for path in missing:
-        disk.sync_directory(path.rpartition("/")[0])
+        disk.sync_directory(directory)
 
 
 def was_closed(disk: Disk, directory: str, bases: list[int]) -> bool:

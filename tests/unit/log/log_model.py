@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field, replace
 
-from tidelog.log.expiry import STEP_NS
 from tidelog.log.read import Message
 from tidelog.log.settings import Limits
 
@@ -95,11 +94,7 @@ class Model:
             del self.messages[self.first_seq]
 
     def expire(self, now_ns: int) -> None:
-        due = [
-            seq
-            for seq, one in self.messages.items()
-            if one.expiry_ns and -(-one.expiry_ns // STEP_NS) * STEP_NS <= now_ns
-        ]
+        due = [seq for seq, one in self.messages.items() if one.expiry_ns and one.expiry_ns <= now_ns]
         if self.limits.max_age_ns:
             due += [seq for seq, one in self.messages.items() if one.ts_ns <= now_ns - self.limits.max_age_ns]
         for seq in set(due):

@@ -6,7 +6,7 @@ import pytest
 
 from sim.disk import SimDisk
 from sim.medium import EVERYTHING, NOTHING
-from sim.toxic import FailNth
+from sim.toxic import Crashed, CrashNth, FailNth
 from tidelog.base.errors import DiskFailed
 from tidelog.base.limits import CEILING_STEP
 from tidelog.log.header import HEADER_SIZE, segment_path
@@ -191,3 +191,18 @@ def test_the_oldest_messages_that_are_lost_are_told_though_the_log_begins_behind
     house.crash()
     assert house.findings.lost == [(1, 2)]
     assert house.log.state().first_seq == 2
+
+
+def test_the_name_of_a_directory_that_was_made_and_not_synced_is_synced_by_the_next() -> None:
+    disk = SimDisk(1, toxics=[CrashNth(1, "sync_directory")])
+    with pytest.raises(Crashed):
+        House(disk=disk)
+    disk.toxics.clear()
+    disk.kill()
+    house = House(disk=disk.reopen())
+    house.fill(10)
+    house.worker.run_all()
+    house.disk.power_cut(NOTHING)
+    house.disk = house.disk.reopen()
+    house.log, _ = house.open()
+    assert house.seqs() == list(range(1, 11))
