@@ -166,6 +166,12 @@ def say_skipped(log: Log) -> None:
         log.committer.fail(StorageError(f"what the power took could not be left out for certain: {error}"))
 
 
+def make_directory(disk: Disk, directory: str) -> None:
+    """With all above it, for certain."""
+    disk.make_directory(directory)
+    sync_above(disk, directory)
+
+
 def sync_above(disk: Disk, directory: str) -> None:
     """What is in a directory is no better off than its name. Whoever made it may have ended before this was done."""
     while directory:
