@@ -76,14 +76,12 @@ class ConsumerStore:
         """A directory for a consumer, and its configuration in it."""
         above = f"{stream_path}/{CONSUMERS}"
         self.disk.make_directory(above)
-        taken = set(self.disk.list(above))
-        wanted = name = directory_name(consumer.name)
+        wanted = path = f"{above}/{directory_name(consumer.name)}"
         number = 1
         # What is left of a deleted one may still be on its way out.
-        while name in taken:
+        while self.disk.exists(path):
             number += 1
-            name = f"{wanted}.{number}"
-        path = f"{above}/{name}"
+            path = f"{wanted}.{number}"
         self.disk.make_directory(path)
         self.write_config(path, consumer)
         if consumer.config.is_durable:
