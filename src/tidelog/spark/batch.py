@@ -2,7 +2,7 @@
 
 The range is fixed when a frame or view is first used: rows that come later are not in it, however often it is used.
 
-Filters that Spark offers are not taken (docs/decisions/0030-no-filter-pushdown.md): what to read is said by options.
+Filters that Spark offers are not taken (docs/decisions/0034-no-filter-pushdown.md): what to read is said by options.
 """
 
 from collections.abc import Iterator, Sequence
