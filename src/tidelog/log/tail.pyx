@@ -192,8 +192,11 @@ cdef Py_ssize_t write_together(list waiting) except -1:
     """Write the first chunks of `waiting` that go to one file, and take them off."""
     cdef Chunk chunk = waiting[0]
     cdef object file = chunk.file
-    cdef Py_ssize_t before = file.size, total = 0, count = 0
+    cdef Py_ssize_t before = <Py_ssize_t>chunk.start_pos + chunk.written, total = 0, count = 0
     cdef list parts = []
+    if file.size != before:
+        # An earlier try has left something, and could not take it away.
+        file.truncate(before)
     for chunk in waiting:
         if chunk.file is not file:
             break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from sim.disk import SimDisk
@@ -206,3 +208,22 @@ def test_the_name_of_a_directory_that_was_made_and_not_synced_is_synced_by_the_n
     house.disk = house.disk.reopen()
     house.log, _ = house.open()
     assert house.seqs() == list(range(1, 11))
+
+
+def test_what_a_full_disk_took_and_would_not_give_back_is_cut_off_before_the_next_try() -> None:
+    house = House()
+    house.fill(10)
+    house.worker.run_all()
+    house.disk.size_max = house.disk.machine.used_size() + 50
+    house.disk.toxics.append(FailNth(1, "truncate", number=errno.ENOSPC))
+    house.log.append(b"s", b"p" * 100)
+    house.log.commit()
+    assert house.log.refusal is not None
+    house.disk.size_max = 1 << 62
+    house.log.commit()
+    assert house.log.refusal is None
+    house.fill(10)
+    house.settle()
+    assert house.seqs() == list(range(1, 22))
+    house.crash(power=True)
+    assert (house.seqs(), house.findings.lost) == (list(range(1, 22)), [])
