@@ -4,8 +4,11 @@
 the plain records also where the file is packed.
 """
 
+from cpython.bytearray cimport PyByteArray_AS_STRING
+
 from tidelog.base import limits
-from tidelog.log.tail cimport parse_run, pick_message
+from tidelog.disk.memory import MemoryFile
+from tidelog.log.tail cimport parse_run, pick_from, pick_message
 from tidelog.log.outline cimport SEGMENT_HEADER_SIZE, Sample
 from tidelog.log.packed import PackedFile
 from tidelog.log.plain import open_plain, read_range
@@ -88,6 +91,7 @@ cdef class Segment:
         cdef Sample* samples = self.side.sample(0)
         cdef Py_ssize_t first = self.side.sample_before(seq)
         cdef uint64_t end_pos
+        cdef bytearray data
         if first < 0:
             return None
         end_pos = self.end_pos()
@@ -95,8 +99,16 @@ cdef class Segment:
             end_pos = min(end_pos, samples[first + 1].pos)
         if end_pos <= samples[first].pos:
             return None
+        file = self.opened()
+        if type(file) is MemoryFile:
+            # In place: most of what would be copied is not the message.
+            data = file.data
+            return pick_from(
+                PyByteArray_AS_STRING(data) + samples[first].pos, end_pos - samples[first].pos, samples[first].pos,
+                salt, seq,
+            )
         return pick_message(
-            read_range(self.opened(), samples[first].pos, end_pos - samples[first].pos), samples[first].pos, salt, seq
+            read_range(file, samples[first].pos, end_pos - samples[first].pos), samples[first].pos, salt, seq
         )
 
     cdef Run read_around(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt, bint erased=False):

@@ -49,6 +49,7 @@ cdef class Tail:
     cdef void trim(self)
 
 
+cdef Run pick_from(const char* data, Py_ssize_t size, uint64_t start_pos, uint32_t salt, uint64_t seq)
 cdef Run pick_message(bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq)
 cdef Run parse_run(
     bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq_least, uint64_t seq_most, bint erased=?

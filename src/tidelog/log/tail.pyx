@@ -12,7 +12,7 @@ Promises
 """
 
 from cpython.buffer cimport PyBUF_READ
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdlib cimport free, malloc, realloc
 
 from tidelog.base import limits
@@ -218,13 +218,18 @@ cdef Py_ssize_t write_together(list waiting) except -1:
 
 cdef Run pick_message(bytes data, uint64_t start_pos, uint32_t salt, uint64_t seq):
     """A run of one message, out of `data`, which begins with a record; None: it is not there, or there is damage before it."""
-    cdef Py_ssize_t at = find_message(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), seq, salt)
+    return pick_from(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), start_pos, salt, seq)
+
+
+cdef Run pick_from(const char* data, Py_ssize_t size, uint64_t start_pos, uint32_t salt, uint64_t seq):
+    """The same out of memory that belongs to somebody else."""
+    cdef Py_ssize_t at = find_message(data, size, seq, salt)
     cdef Run run
-    if at < 0 or head_at(PyBytes_AS_STRING(data) + at).flags & ERASED:
+    if at < 0 or head_at(data + at).flags & ERASED:
         return None
     run = Run.__new__(Run)
     # Not all of `data`: who keeps messages that lie far apart would keep what is between them.
-    run.owner = data[at : at + head_at(PyBytes_AS_STRING(data) + at).size]
+    run.owner = PyBytes_FromStringAndSize(data + at, head_at(data + at).size)
     run.data = PyBytes_AS_STRING(run.owner)
     run.size = PyBytes_GET_SIZE(run.owner)
     run.start_pos = start_pos + at
