@@ -2,6 +2,7 @@
 
 import click
 
+from tidelog.base.errors import Timeout
 from tidelog.cli import output
 from tidelog.cli.target import connection_options, current_target
 from tidelog.client.message import Message
@@ -9,6 +10,8 @@ from tidelog.client.subscription import Subscription
 
 # Messages taken at a time: output is flushed when no more are there.
 BATCH_COUNT = 1024
+# An interrupt that comes just before a wait begins is noticed only when the wait ends.
+WAIT_S = 1.0
 
 
 @click.command()
@@ -35,13 +38,21 @@ def sub(
             output.remark(f"Subscribing on {subscription.subject}")
         seen = 0
         while not count or seen < count:
-            for message in subscription.next_batch(BATCH_COUNT):
+            for message in _batch(subscription):
                 seen += 1
                 output.write(_shown(message, seen, raw=raw, headers_only=headers_only, as_json=as_json))
             if not subscription.pending:
                 output.flush()
                 _tell_drops(subscription)
     output.flush()
+
+
+def _batch(subscription: Subscription) -> list[Message]:
+    """What has come; empty when nothing did for a while."""
+    try:
+        return subscription.next_batch(BATCH_COUNT, WAIT_S)
+    except Timeout:
+        return []
 
 
 def _shown(message: Message, number: int, *, raw: bool, headers_only: bool, as_json: bool) -> bytes:
