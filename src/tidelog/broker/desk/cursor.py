@@ -72,6 +72,8 @@ class LogInfo(msgspec.Struct, omit_defaults=True):
     """What a log knows of itself: how far it is written, acknowledged and synced, and what it does not have."""
 
     stream: str
+    account: str
+    log_id: str
     first_seq: int
     last_seq: int
     committed_seq: int
@@ -177,6 +179,8 @@ def log_info(request: Request) -> Parts:
     begin_seq = max(stream.config.first_seq, 1)
     return LogInfo(
         stream=stream.name,
+        account=request.account.account.name,
+        log_id=stream.log.store.log_id.hex(),
         first_seq=state.first_seq,
         last_seq=state.last_seq,
         committed_seq=state.committed_seq,

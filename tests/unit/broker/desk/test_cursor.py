@@ -118,6 +118,8 @@ def test_a_log_tells_what_it_does_not_have() -> None:
         harbor.publish("S.a")
     found = own(harbor, "STREAM.INFO.S")
     assert found["type"] == "io.tidelog.api.v1.stream_info_response"
+    log_id = harbor.engine.accounts["$G"].find("S").log.store.log_id
+    assert (found["account"], found["log_id"]) == ("$G", log_id.hex())
     assert (found["first_seq"], found["last_seq"], found["committed_seq"]) == (13, 15, 15)
     assert found["trimmed"] == [{"start_seq": 10, "end_seq": 13}]
     assert (found["lost"], found["acknowledged"]) == ([], "synced")
