@@ -55,6 +55,12 @@ BORROW_BEHIND_SIZE = 4 * KIB
 CONGESTED_SIZE = 1 * MIB
 PRODUCER_PAUSE_NS = 2_000_000
 
+# How long the loop looks for what comes next before it sleeps, and how many ticks it goes without after
+# that was in vain again and again: longer than a client on the same machine takes for its next question, and
+# less than a microsecond for a tick where nobody asks so quickly.
+LINGER_NS = 50_000
+LINGER_PAUSE = 63
+
 # What a filter (TLS, websocket) turns into records or frames at once. A consumer that was stuck may have far more
 # waiting: all of it at once would hold everybody up, and what a filter has taken no longer counts as pending.
 FILTER_SEND_SIZE = 1 * MIB

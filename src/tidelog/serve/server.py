@@ -29,6 +29,7 @@ from tidelog.broker.settings import SECOND_NS, Authorization
 from tidelog.broker.view import WEBSOCKET
 from tidelog.serve.connection import Connection, ReadBuffer
 from tidelog.serve.filter import FilterError
+from tidelog.serve.linger import Linger, waited_on
 from tidelog.serve.listener import Listener, address, bind, shown
 from tidelog.serve.log import Logger
 from tidelog.serve.monitor.state import ServerState
@@ -90,6 +91,7 @@ class Server:
     async def start(self) -> None:
         """Listen, and be ready. Raises ConfigError for what cannot be bound or read."""
         self.loop = asyncio.get_running_loop()
+        self.linger = Linger(waited_on(self.loop))
         options = self.options
         self.tls = self.make_tls(options)
         self.websocket_tls, self.upgrade_rules = self.make_websocket(options)
@@ -290,8 +292,11 @@ class Server:
                 if self.streams.unfinished:
                     self.loop.call_soon(self.end_tick)
                 self.flush_all()
+            if self.streams.unfinished:
+                return
         else:
             self.flush_all()
+        self.linger.wait()
 
     def flush_all(self) -> None:
         """Write every outbox that has something new, each in one call."""

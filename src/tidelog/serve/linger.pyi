@@ -1,0 +1,9 @@
+from asyncio import AbstractEventLoop
+
+def waited_on(loop: AbstractEventLoop) -> int: ...
+
+class Linger:
+    pause: int
+
+    def __init__(self, fd: int) -> None: ...
+    def wait(self) -> None: ...
