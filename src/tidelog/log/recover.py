@@ -100,7 +100,8 @@ def found_log(
     try:
         for base_seq in bases:
             take_segment(store, base_seq, base_seq == bases[-1], findings)
-        if findings.surveyed:
+        if bases and not closed:
+            # Also names that the process before has given and not synced.
             disk.sync_directory(directory)
     except DiskFailed:
         with suppress(DiskFailed):

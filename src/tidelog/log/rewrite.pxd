@@ -33,7 +33,7 @@ cdef class Rewriting:
     cdef int add_earlier(self, Sidecar side) except -1
     cdef bint run(self, const char* data, Py_ssize_t size) noexcept nogil
     cdef bint take_delete(self, Head* head) noexcept nogil
-    cdef bint is_hole(self, uint64_t seq) noexcept nogil
+    cdef bint is_hole(self, uint64_t seq, uint64_t count) noexcept nogil
     cdef bint say_dead(self) noexcept nogil
     cdef bint say_floor(self) noexcept nogil
     cdef bint add_range(self, uint64_t first, uint64_t count, uint64_t size, uint64_t seq, int64_t ts_ns) noexcept nogil

@@ -112,13 +112,13 @@ cdef class Rewriting:
                 self.damaged = True
                 return True
             floor = found.first + found.count
-            if found.first < self.base_seq and floor > self.floor_seq and not self.is_hole(found.first):
+            if found.first < self.base_seq and floor > self.floor_seq and not self.is_hole(found.first, found.count):
                 if not self.add_range(found.first, found.count, found.size, head.seq, head.ts_ns):
                     return False
         return self.put_ranges(head.seq, head.ts_ns)
 
-    cdef bint is_hole(self, uint64_t seq) noexcept nogil:
-        """Whether the segment in front that `seq` belongs to does not have it."""
+    cdef bint is_hole(self, uint64_t seq, uint64_t count) noexcept nogil:
+        """Whether the segment in front that these belong to has none of them. Damage may have cost it some of them."""
         cdef Earlier* items = <Earlier*>self.earlier.items
         cdef Py_ssize_t low = 0, high = self.earlier.count, middle
         cdef Hole* holes
@@ -142,7 +142,7 @@ cdef class Rewriting:
                 low = middle + 1
             else:
                 high = middle
-        return low > 0 and seq - holes[low - 1].first < holes[low - 1].count
+        return low > 0 and seq + count - holes[low - 1].first <= holes[low - 1].count
 
     cdef bint say_dead(self) noexcept nogil:
         """The list of all that is not in this stretch any more. False: there is no memory."""

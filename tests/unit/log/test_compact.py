@@ -12,7 +12,7 @@ from sim.disk import SimDisk
 from sim.toxic import FailNth, Nth, every_crash, every_failure
 from tidelog.base.limits import COMPACT_BYTES_PER_SECOND, COMPACT_DEAD_SIZE, COMPACT_REST_NS
 from tidelog.log.fsck import Severity, check_log
-from tidelog.log.header import segment_path
+from tidelog.log.header import index_path, segment_path
 from tidelog.log.policy import STRICT
 from tidelog.log.settings import LogSettings
 from tidelog.log.sidecar import decode_ranges
@@ -137,6 +137,26 @@ def test_deletes_of_other_segments_are_kept_while_they_are_needed() -> None:
     house.crash()
     assert house.messages() == before
     assert house.findings.lost == []
+
+
+def test_what_is_deleted_beside_damage_stays_deleted() -> None:
+    """KEEP-1: the first of two that were deleted together was damaged, so that it looked as if both had gone."""
+    house = House()
+    house.fill(40, payload=bytes(400))
+    house.remove([20, 21])
+    house.fill(60, payload=bytes(400))
+    house.worker.run_all()
+    first, second, third = house.log.store.segments[:3]
+    house.disk.flip_bit(first.path, house.disk.image()[first.path].index(b"%06d" % 19), 3)
+    house.disk.remove(index_path("log", first.base_seq))
+    house.crash()
+    house.remove([seq for seq in range(second.base_seq, third.base_seq) if seq % 3])
+    house.settle()
+    assert house.log.keeper.figures.compactions == 1
+    before = house.seqs()
+    house.crash(power=True)
+    assert house.seqs() == before
+    assert house.log.fact(21) == "deleted"
 
 
 def deletes(house: House, base_seq: int) -> set[int]:

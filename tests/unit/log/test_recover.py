@@ -10,7 +10,7 @@ from sim.disk import SimDisk
 from sim.medium import EVERYTHING, NOTHING
 from sim.toxic import Crashed, CrashNth, FailNth
 from tidelog.base.errors import DiskFailed
-from tidelog.base.limits import CEILING_STEP
+from tidelog.base.limits import CEILING_STEP, COMPACT_REST_NS
 from tidelog.log.header import HEADER_SIZE, segment_path
 from tidelog.log.policy import THROUGHPUT
 from tidelog.log.settings import LogSettings
@@ -227,3 +227,29 @@ def test_what_a_full_disk_took_and_would_not_give_back_is_cut_off_before_the_nex
     assert house.seqs() == list(range(1, 22))
     house.crash(power=True)
     assert (house.seqs(), house.findings.lost) == (list(range(1, 22)), [])
+
+
+def test_names_are_certain_also_where_only_indexes_were_read() -> None:
+    """KEEP-1: the process ended before a rewritten segment's name was synced, and the next rewritings rely on it."""
+    house = House()
+    house.fill(300)
+    house.remove([seq for seq in range(2, 100) if seq % 4])
+    while len(house.log.store.segments) < 4:
+        house.log.append(b"s", b"p" * 100)
+        house.log.commit()
+    house.worker.run_all()
+    for name in house.disk.list("log"):
+        house.disk.open(f"log/{name}").sync()
+    house.log.store.segments[-1].file_now().truncate(HEADER_SIZE)
+    house.settings = WEAK
+    house.crash()
+    assert house.findings.surveyed == 0
+    house.log.tick()
+    house.clock.advance(ns=COMPACT_REST_NS)
+    house.log.tick()
+    house.worker.step()
+    path = house.log.store.segments[0].path
+    assert house.log.keeper.figures.compactions == 1
+    assert any(path.endswith(name.split(" -> ")[-1]) for name in house.disk.unsynced())
+    house.crash()
+    assert not any(path.endswith(name.split(" -> ")[-1]) for name in house.disk.unsynced())
