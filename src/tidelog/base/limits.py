@@ -152,6 +152,9 @@ COLD_MANIFESTS_KEPT = 16
 # How long, and how often, one call to an object store is tried: a store that is busy says so for some seconds.
 COLD_RETRY_S = 20.0
 COLD_RETRIES = 8
+# Rows of an export in one file, in memory: large enough that a reader's files are few, and a few times this is what
+# writing one takes.
+COLD_EXPORT_SIZE = 128 * MIB
 
 # The open end of a log is kept in chunks that grow by four, so that a quiet log costs 4 KiB and a busy one few
 # allocations; the last size is a good write.

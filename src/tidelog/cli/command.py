@@ -37,6 +37,7 @@ COMMANDS = {
     "context": ("tidelog.cli.context:context", "Manage named ways to reach servers."),
     "drop-in": ("tidelog.cli.dropin:drop_in", "Print a directory that holds us as `nats-server`."),
     "demo": ("tidelog.cli.demo:demo", "Show a server at work."),
+    "export": ("tidelog.cli.export:export", "Write a stream, or a range of it, into Parquet files."),
     "fsck": ("tidelog.cli.fsck:fsck", "Check a log that is stored, and repair it."),
     "inspect": ("tidelog.cli.inspect:inspect", "Show what is in a file of a log."),
     "pipeline": ("tidelog.cli.pipeline:pipeline", "Run jobs on Spark: archive, replay, report."),

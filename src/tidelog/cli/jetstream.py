@@ -10,7 +10,16 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 
 from tidelog.base.errors import ApiError, ClientError
@@ -210,13 +219,18 @@ def age_text(moment: str) -> str:
 
 
 @contextlib.contextmanager
-def progress_bar(words: str, total: int | None, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, told how many bytes have gone; nothing where it is not wanted or not seen."""
+def progress_bar(
+    words: str, total: int | None, *, shown: bool, counts: bool = False
+) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, told how many bytes (or `counts`) have gone; nothing where it is not seen."""
     err = Console(stderr=True)
     if not shown or not err.is_terminal:
         yield lambda _: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns: tuple[ProgressColumn, ...] = (DownloadColumn(), TransferSpeedColumn())
+    if counts:
+        columns = (MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), *columns)
     with Progress(*columns, console=err, transient=True) as progress:
         task = progress.add_task(words, total=total)
         yield lambda size: progress.update(task, completed=size)

@@ -71,24 +71,24 @@ class Archive:
         """Whether everything in front of `end_seq` is here, or was and is trimmed."""
         return bool(self.manifest.entries) and end_seq <= self.manifest.end_seq
 
-    def add(self, start_seq: int, end_seq: int, columns: Columns) -> Manifest:
-        """Put the next stretch into the store."""
+    def add(self, start_seq: int, end_seq: int, rows: Columns | Any) -> Manifest:
+        """Put the next stretch into the store: columns, or an Arrow table with the schema of the files."""
         while not self.reaches(end_seq):
             if self.manifest.entries and self.manifest.end_seq != start_seq:
                 raise ColdError(
                     f"{self.place.folder}: [{start_seq}, {end_seq}) does not follow what ends before"
                     f" {self.manifest.end_seq}"
                 )
-            entry = self._put(start_seq, end_seq, columns)
+            entry = self._put(start_seq, end_seq, rows)
             try:
                 self.manifest = self.book.commit(self.manifest, (*self.manifest.entries, entry))
             except Outrun:
                 self.manifest = self.book.newest()
         return self.manifest
 
-    def _put(self, start_seq: int, end_seq: int, columns: Columns) -> Entry:
+    def _put(self, start_seq: int, end_seq: int, rows: Columns | Any) -> Entry:
         name, about = self.place.data_name(start_seq, end_seq), self.place.about(start_seq, end_seq)
-        data = write_table(columns, about)
+        data = write_table(rows, about)
         if not self.bucket.put_new(name, data):
             there = self._left_behind(name, about)
             if there is not None:

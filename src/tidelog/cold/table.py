@@ -13,6 +13,7 @@ Subjects are text wherever they are UTF-8, which NATS does not ask for. One that
 replacement characters, and in `subject_raw` as it is.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -49,11 +50,11 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     end_seq: int
 
 
-def write_table(columns: Columns, about: About) -> bytes:
-    table = to_arrow(columns)
-    table = table.replace_schema_metadata(
-        {f"tidelog.{key}": str(value) for key, value in told(about).items()}
-    )
+def write_table(rows: Columns | Any, about: About, more: Mapping[str, str] | None = None) -> bytes:
+    """The file. Rows that are an Arrow table have our schema; `more` is told behind what `about` says."""
+    table = to_arrow(rows) if isinstance(rows, Columns) else rows
+    words = {**told(about), **(more or {})}
+    table = table.replace_schema_metadata({f"tidelog.{key}": str(value) for key, value in words.items()})
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
@@ -126,6 +127,15 @@ def read_table(data: bytes) -> tuple[About, Any]:
         return about, file.read().cast(SCHEMA)
     except (pa.ArrowInvalid, OSError, ValueError) as error:
         raise ColdError(f"this is no file of the cold tier, or it is damaged: {error}") from error
+
+
+def read_metadata(data: bytes) -> dict[bytes, bytes]:
+    """What a file has told behind our schema. Raises ColdError."""
+    try:
+        found: dict[bytes, bytes] = pq.read_schema(pa.BufferReader(data)).metadata or {}
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ColdError(f"this is no file of the cold tier, or it is damaged: {error}") from error
+    return found
 
 
 def read_about(metadata: dict[bytes, bytes]) -> About:

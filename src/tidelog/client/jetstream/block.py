@@ -41,11 +41,15 @@ class Block:
 
 
 class BlockReader:
-    """`lost` and `trimmed`: ranges of sequences, first and last, that were asked for and are not there."""
+    """`lost` and `trimmed`: ranges of sequences, first and last, that were asked for and are not there.
+
+    `end_seq` is how far it was read, known when the first answer has come: everything in front of it that is there.
+    """
 
     def __init__(self, js: JetStream, stream: str) -> None:
         self.js = js
         self.stream = stream
+        self.end_seq = 0
         self.lost: list[tuple[int, int]] = []
         self.trimmed: list[tuple[int, int]] = []
 
@@ -74,7 +78,8 @@ class BlockReader:
                 )
                 end = yield from self._answer(inbox)
                 start_seq = number(end, "Tidelog-Next-Seq")
-                end_seq = end_seq or number(end, "Nats-UpTo-Sequence") + 1
+                self.end_seq = number(end, "Nats-UpTo-Sequence") + 1
+                end_seq = end_seq or self.end_seq
                 self.lost += ranges(end, "Tidelog-Lost")
                 self.trimmed += ranges(end, "Tidelog-Trimmed")
                 if start_seq > number(end, "Nats-UpTo-Sequence"):

@@ -1,0 +1,33 @@
+"""What a Tidelog server says of a stream beyond stream info: `$TIDELOG.API.STREAM.INFO.<stream>`.
+
+Any other server has nobody who answers: that is NoResponders.
+"""
+
+import msgspec
+
+from tidelog.client.jetstream.answer import Answer, convert, read_document
+from tidelog.client.jetstream.desk import JetStream
+
+
+class ColdSource(msgspec.Struct):
+    """Where the server keeps history itself; empty: it does not."""
+
+    url: str = ""
+
+
+class LogInfo(Answer, kw_only=True):
+    account: str
+    log_id: str
+    first_seq: int = 0
+    last_seq: int = 0
+    cold: ColdSource | None = None
+
+    @property
+    def cold_url(self) -> str:
+        return self.cold.url if self.cold is not None else ""
+
+
+def log_info(js: JetStream, stream: str) -> LogInfo:
+    """Raises ApiError when there is no such stream, and NoResponders when this is another server."""
+    answer = js.connection.request(f"$TIDELOG.API.STREAM.INFO.{stream}", b"", timeout_s=js.timeout_s)
+    return convert(read_document(answer.payload), LogInfo)
