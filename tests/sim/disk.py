@@ -17,9 +17,8 @@ Promises
     has done all, a part, or nothing.
   * `size_max` is a budget of bytes, which may be raised: an append beyond it writes what may fit, or less, and fails.
   * A file that is closed, or closed twice, and used nevertheless is an assertion: on a real disk it might be another's.
-
-What it does not do: short reads. The contract allows them at the end of a file only; that the real disk goes on after
-one in the middle is a unit test of the real disk.
+  * With `short_reads` the system may give only a part of what was asked for, from one byte on. Each part is a call of
+    its own, which may fail. As on the real disk, `disk.portion` asks for the rest.
 """
 
 from __future__ import annotations
@@ -34,10 +33,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sim.medium import Content, Directory, Place, Survival, Tree
-from sim.toxic import CRASH, Call, Crashed, Toxic
+from sim.toxic import CRASH, Call, Crashed, ShortReads, Toxic
 from tidelog.base.chance import Chance
 from tidelog.base.errors import DiskFailed, DiskLocked
 from tidelog.disk.disk import Bytes
+from tidelog.disk.portion import read_whole
 
 # How many calls a trace remembers; its digest covers all of them.
 TRACE_SIZE = 10_000
@@ -67,6 +67,7 @@ class Machine:
     toxics: list[Toxic]
     size_max: int
     survival: Survival | None
+    short_reads: ShortReads | None
     tree: Tree = field(default_factory=Tree)
     owner: SimDisk | None = None
     boots: int = 1
@@ -103,9 +104,17 @@ class SimFile:
 
     def read(self, pos: int, size: int) -> bytes:
         self._check()
+        if pos >= len(self._content.view):
+            return self._read_part(pos, size)
+        return read_whole(lambda at, left: self._read_part(at, left) if at < self.size else b"", pos, size)
+
+    def _read_part(self, pos: int, size: int) -> bytes:
         view = self._content.view
+        given, short_reads = min(size, max(0, len(view) - pos)), self._disk.machine.short_reads
+        if short_reads is not None:
+            given = short_reads.part_of(given)
         return self._disk.perform(
-            "read", self.path, lambda: bytes(view[pos : pos + size]), pos=pos, size=size
+            "read", self.path, lambda: bytes(view[pos : pos + given]), pos=pos, size=size
         )
 
     def write(self, pos: int, data: Bytes) -> None:
@@ -173,12 +182,13 @@ class SimDisk:
         toxics: Iterable[Toxic] = (),
         size_max: int = 1 << 62,
         survival: Survival | None = None,
+        short_reads: ShortReads | None = None,
         machine: Machine | None = None,
     ) -> None:
         """Without `survival`, each power cut and each failed sync draws one."""
         if isinstance(chance, int):
             chance = Chance(chance)
-        self.machine = machine or Machine(chance, list(toxics), size_max, survival)
+        self.machine = machine or Machine(chance, list(toxics), size_max, survival, short_reads)
         self.open_files: list[SimFile] = []
         self._stopped = False
         self._over = False

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from sim.disk import SimDisk
 from sim.log_promise import MARK_SIZE, Promise
-from sim.toxic import CHANGES, SYNCS, Crashed, CrashNth, FailNth, Slow, Toxic
+from sim.toxic import CHANGES, SYNCS, Crashed, CrashNth, FailNth, ShortReads, Slow, Toxic
 from sim.worker import SimWorker
 from tidelog.base.chance import Chance
 from tidelog.base.clock import ManualClock
@@ -74,6 +74,7 @@ class Figures:
     compacted: int = 0
     packed: int = 0
     removed: int = 0
+    short_reads: int = 0
 
 
 @dataclass
@@ -106,13 +107,20 @@ class Follower:
 
 class Lives:
     def __init__(
-        self, seed: int, figures: Figures | None = None, policies: Sequence[SyncPolicy] = POLICIES
+        self,
+        seed: int,
+        figures: Figures | None = None,
+        policies: Sequence[SyncPolicy] = POLICIES,
+        short_reads: bool = True,
     ) -> None:
+        """Without `short_reads`, the calls of the disk are as they were before those were there."""
         self.seed = seed
         self.chance = Chance(seed)
         self.figures = figures or Figures()
         self.policies = policies
-        self.disk = SimDisk(Chance(seed + 1))
+        chance = Chance(seed + 2)
+        self.short_reads = ShortReads(chance, (0.0, 0.05, 0.5)[chance.integer(3)] if short_reads else 0.0)
+        self.disk = SimDisk(Chance(seed + 1), short_reads=self.short_reads)
         self.clock = ManualClock()
         self.worker = SimWorker()
         self.promise = Promise()
@@ -160,6 +168,7 @@ class Lives:
         self.figures.logs += 1
         self.figures.acks += self.promise.acks
         self.figures.checked += self.promise.checked
+        self.figures.short_reads += self.short_reads.count
 
     def live(self) -> None:
         self.life += 1

@@ -9,7 +9,8 @@ import pytest
 
 from sim.disk import SimDisk, SimFile
 from sim.medium import EVERYTHING, NOTHING, SECTOR, Survival
-from sim.toxic import Crashed, FailNth
+from sim.toxic import Crashed, FailNth, Nth, ShortReads, every_failure
+from tidelog.base.chance import Chance
 from tidelog.base.errors import DiskFailed
 
 SEEDS = range(1000)
@@ -439,3 +440,42 @@ def test_what_is_not_synced_is_listed() -> None:
     file.sync()
     disk.sync_directory("")
     assert disk.unsynced() == []
+
+
+def test_a_read_in_parts_is_whole_and_may_fail_amid() -> None:
+    short_reads = ShortReads(Chance(1), 0.9)
+    disk = SimDisk(1, short_reads=short_reads)
+    data = bytes(range(256)) * 4
+    file = disk.create("a")
+    file.append([data])
+    before = disk.calls
+    for _ in range(10):
+        assert file.read(10, 900) == data[10:910]
+    assert disk.calls - before == short_reads.count + 10 > 20
+    assert file.read(1000, 900) == data[1000:]
+    assert file.read(1024, 900) == b""
+
+
+def test_a_read_may_fail_amid() -> None:
+    def run(fault: Nth) -> None:
+        disk = SimDisk(1, short_reads=ShortReads(Chance(2), 0.9))
+        file = disk.create("a")
+        file.append([bytes(1024)])
+        disk.toxics.append(fault)
+        assert len(file.read(0, 1024)) == 1024
+
+    outcomes = [outcome for _, outcome in every_failure(run)]
+    assert len(outcomes) > 4
+    assert all(isinstance(outcome.error, DiskFailed) for outcome in outcomes[:-1])
+
+
+def test_short_reads_are_the_same_for_the_same_seed() -> None:
+    traces = []
+    for seed in (1, 1, 2):
+        disk = SimDisk(1, short_reads=ShortReads(Chance(seed), 0.5))
+        file = disk.create("a")
+        file.append([bytes(1000)])
+        for _ in range(5):
+            file.read(0, 1000)
+        traces.append(disk.trace())
+    assert traces[0] == traces[1] != traces[2]

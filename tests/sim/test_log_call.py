@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from sim.disk import SimDisk
-from sim.toxic import Nth, every_crash, every_failure
+from sim.toxic import Nth, ShortReads, every_crash, every_failure
+from tidelog.base.chance import Chance
 from tidelog.base.errors import StorageError
 from tidelog.base.limits import KEEPER_RETRY_NS
 from tidelog.log.filter import Filter
@@ -24,8 +25,9 @@ FILLED = 60
 class Trial:
     """A log with some messages, all of them synced; what it acknowledges and loses on purpose from then on."""
 
-    def __init__(self, policy: SyncPolicy, seed: int) -> None:
-        self.house = House(replace(SETTINGS, policy=policy), SimDisk(seed))
+    def __init__(self, policy: SyncPolicy, seed: int, short_reads: float = 0.0) -> None:
+        settings = replace(SETTINGS, policy=policy)
+        self.house = House(settings, SimDisk(seed, short_reads=ShortReads(Chance(seed), short_reads)))
         self.house.fill(FILLED)
         self.house.log.committer.when_synced(lambda: None)
         self.house.worker.run_all()
@@ -114,12 +116,13 @@ DEEDS = [append, roll, retention, purge, removal, close, opening]
 
 
 @pytest.mark.parametrize("policy", [STRICT, THROUGHPUT])
+@pytest.mark.parametrize("short_reads", [0.0, 0.5])
 @pytest.mark.parametrize("deed", DEEDS)
-def test_every_call_that_fails(deed: Callable[[Trial], None], policy: SyncPolicy) -> None:
+def test_every_call_that_fails(deed: Callable[[Trial], None], short_reads: float, policy: SyncPolicy) -> None:
     """APPEND-1, APPEND-2, COMMIT-3: what fails is refused or told, and costs nothing that was acknowledged."""
 
     def run(fault: Nth) -> None:
-        trial = Trial(policy, 1)
+        trial = Trial(policy, 1, short_reads)
         trial.house.disk.toxics.append(fault)
         try:
             deed(trial)

@@ -7,11 +7,13 @@ even ones: `strict`). Seeds that have found something stay in the list below.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 
 from sim.log_life import LIVES, POLICIES, Figures, Lives
 from sim.medium import Content
+from tidelog.base.errors import StorageError
 from tidelog.log.policy import STRICT
 
 # Each has failed once, for a reason of its own: what was found after a kill went with the power; a failed sync was
@@ -24,7 +26,7 @@ SEEDS = 60
 @pytest.mark.parametrize("seed", ONCE_FAILED)
 def test_what_has_failed_once(seed: int) -> None:
     """LOG-1, LOG-2, LOG-3, COMMIT-1, COMMIT-2, COMMIT-3, READ-1, READ-2, READ-3"""
-    Lives(seed).run()
+    Lives(seed, short_reads=False).run()
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -40,6 +42,7 @@ def test_many_lives(strict: bool) -> None:
     assert min(figures.failures, figures.refusals, figures.compacted, figures.packed, figures.removed) > 5
     assert figures.checked > figures.power_cuts
     assert figures.read > 1000
+    assert figures.short_reads > 1000
 
 
 def test_the_same_seed_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,4 +65,20 @@ def test_a_disk_that_lies_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
             Lives(seed, policies=(STRICT,)).run()
 
     with pytest.raises(AssertionError, match="promised, and not there"):
+        run()
+
+
+def test_who_takes_a_part_for_the_whole_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short reads are there, and the log would be wrong if nobody asked for the rest."""
+
+    def read_part(read: Callable[[int, int], bytes], pos: int, size: int) -> bytes:
+        return read(pos, size)
+
+    monkeypatch.setattr("sim.disk.read_whole", read_part)
+
+    def run() -> None:
+        for seed in range(10):
+            Lives(seed).run()
+
+    with pytest.raises((AssertionError, StorageError)):
         run()

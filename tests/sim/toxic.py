@@ -149,6 +149,22 @@ class Slow:
         return 0
 
 
+class ShortReads:
+    """The system gives fewer bytes than there are, now and then. Its chance is its own: all else goes on as without."""
+
+    def __init__(self, chance: Chance, likelihood: float) -> None:
+        self.chance = chance
+        self.likelihood = likelihood
+        self.count = 0
+
+    def part_of(self, size: int) -> int:
+        """How many of so many bytes are given at once."""
+        if size < 2 or self.chance.fraction() >= self.likelihood:
+            return size
+        self.count += 1
+        return 1 + self.chance.integer(size - 1)
+
+
 @dataclass
 class Outcome(Generic[Answer]):
     """How a run with a fault ended: what it returned, or the storage error or crash that it let through."""

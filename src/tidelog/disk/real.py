@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from tidelog.base.errors import DiskFailed, DiskLocked
 from tidelog.disk.disk import Bytes
+from tidelog.disk.portion import read_whole
 
 # More parts than this go out in several calls; the system refuses more at once.
 PARTS_PER_WRITE = 1024
@@ -54,15 +55,10 @@ class RealFile:
         return start_pos
 
     def read(self, pos: int, size: int) -> bytes:
-        parts = []
-        while size > 0:
-            part = attempt("read", self.path, lambda pos=pos, size=size: os.pread(self.fd, size, pos))  # type: ignore[misc]
-            if not part:
-                break
-            parts.append(part)
-            pos += len(part)
-            size -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return read_whole(self._read_part, pos, size)
+
+    def _read_part(self, pos: int, size: int) -> bytes:
+        return attempt("read", self.path, lambda: os.pread(self.fd, size, pos))
 
     def write(self, pos: int, data: Bytes) -> None:
         assert pos + len(data) <= self.size, "write() stays within the file"

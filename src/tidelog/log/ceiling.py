@@ -33,6 +33,7 @@ class Ceiling:
         self._path = f"{directory}/{FILE_NAME}"
         self._doubt = f"{directory}/{DOUBT_NAME}"
         self._directory = directory
+        self._distrusted = False  # by this process, whose own word does not end it
         self.seq = 0
 
     def raise_beyond(self, last_seq: int) -> int:
@@ -57,13 +58,15 @@ class Ceiling:
     def distrust(self) -> None:
         """A sync has failed, and what was written may be gone though the power stays: the next log goes on above.
 
-        The word for it needs no sync, for without power the boot is another one.
+        The word for it needs no sync, for without power the boot is another one. It is for the thread in which the sync
+        has failed: the process may end before anybody else is told.
         """
+        self._distrusted = True
         if not self._disk.exists(self._doubt):
             self._disk.create(self._doubt).close()
 
     def _trust(self) -> None:
-        if self._disk.exists(self._doubt):
+        if not self._distrusted and self._disk.exists(self._doubt):
             self._disk.remove(self._doubt)
 
     def floor(self, last_seq: int) -> int:

@@ -60,6 +60,7 @@ class Committer:
         worker: Worker,
         on_commit: Callable[[], None],
         on_failure: Callable[[StorageError], None],
+        on_doubt: Callable[[], None],
         seq: int,
     ) -> None:
         self.policy = policy
@@ -67,6 +68,7 @@ class Committer:
         self.worker = worker
         self.on_commit = on_commit
         self.on_failure = on_failure
+        self.on_doubt = on_doubt  # a sync has failed; in the thread in which it has
         self.written_seq = seq
         self.synced_seq = seq
         self.committed_seq = seq
@@ -173,10 +175,14 @@ class Committer:
         self._fresh_since_ns = 0
 
         def job() -> None:
-            for file in files:
-                file.sync()
-            if sync_names is not None:
-                sync_names()
+            try:
+                for file in files:
+                    file.sync()
+                if sync_names is not None:
+                    sync_names()
+            except DiskFailed:
+                self.on_doubt()
+                raise
 
         def done(_: object, error: BaseException | None) -> None:
             self._release()

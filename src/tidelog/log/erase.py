@@ -46,6 +46,10 @@ class NotErased(StorageError):
     """Messages that are deleted, and whose bytes stay."""
 
 
+class NotSynced(StorageError):
+    """What was written to the open segment, by whomever, may be gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Erasing:
     """What the worker is given: a file, and between which positions each message is."""
@@ -54,16 +58,26 @@ class Erasing:
     path: str
     salt: int
     places: list[tuple[int, int, int]]  # sequence, start, end
+    doubt: Callable[[], None] | None  # when a sync fails, where more than what is erased waits for one
 
     def run(self) -> int:
         """How many were there to be overwritten."""
         file = self.disk.open(self.path)
         try:
             erased = sum(self.erase(file, *place) for place in self.places)
-            file.sync()
+            self.sync(file)
         finally:
             file.close()
         return erased
+
+    def sync(self, file: File) -> None:
+        try:
+            file.sync()
+        except DiskFailed as error:
+            if self.doubt is None:
+                raise
+            self.doubt()
+            raise NotSynced(f"the open segment could not be synced after erasing: {error}") from error
 
     def erase(self, file: File, seq: int, start_pos: int, end_pos: int) -> bool:
         data = file.read(start_pos, end_pos - start_pos)
@@ -212,6 +226,8 @@ class Eraser:
                 self.trouble(error)
                 self._retry_ns = self.clock.monotonic_ns() + KEEPER_RETRY_NS
                 self.due.update(dict.fromkeys(taken))
+            elif isinstance(error, NotSynced):
+                log.committer.fail(error)
             else:
                 raise error
             self.on_idle(log)
@@ -235,7 +251,12 @@ class Eraser:
                 taken.append(seq)
                 places[segment].append((seq, start_pos, end_pos))
         salt = log.store.log_salt
-        return [Erasing(self.disk, segment.path, salt, where) for segment, where in places.items()], taken
+        jobs = [
+            # A log that is being closed has synced everything.
+            Erasing(self.disk, segment.path, salt, where, None if segment.sealed or log.closed else log.doubt)
+            for segment, where in places.items()
+        ]
+        return jobs, taken
 
     # ---- packed segments ----
 

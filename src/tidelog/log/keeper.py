@@ -120,7 +120,11 @@ class Keeper:
         segment.busy = True
 
         def job() -> BaseException | None:
-            file.sync()
+            try:
+                file.sync()
+            except DiskFailed:
+                log.doubt()
+                raise
             try:
                 write_index(disk, path, survey(file.read(0, size), base_seq, salt).index_bytes())
             except DiskFailed as error:

@@ -80,7 +80,7 @@ cdef class Log:
         self.expiries = expiries
         self.selections = OrderedDict()
         self.committer = Committer(
-            settings.policy, clock, worker, self.committed, self.fail, store.last_seq
+            settings.policy, clock, worker, self.committed, self.fail, self.doubt, store.last_seq
         )
         self.ceiling_seq = NO_BOUND
         self.take_limits()
@@ -209,13 +209,17 @@ cdef class Log:
         """Nothing is taken any more; what is committed can be read."""
         self.failure = failure
         self.refusal = failure
+        self.doubt()
+        if self.on_failure is not None:
+            self.on_failure(failure)
+
+    def doubt(self) -> None:
+        """A sync of what was given out has failed. Any thread may say so, and at once: the process may end."""
         if self.ceiling is not None:
             try:
                 self.ceiling.distrust()
             except DiskFailed as error:
                 self.keeper.trouble(error)
-        if self.on_failure is not None:
-            self.on_failure(failure)
 
     def raise_ceiling(self) -> None:
         self.ceiling_seq = self.ceiling.raise_beyond(self.store.last_seq)

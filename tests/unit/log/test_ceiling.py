@@ -6,13 +6,18 @@ import pytest
 
 from sim.disk import SimDisk
 from sim.medium import NOTHING
+from sim.toxic import FailNth
 from sim.worker import SimWorker
+from tidelog.base.chance import Chance
 from tidelog.base.clock import ManualClock
 from tidelog.base.limits import CEILING_STEP
 from tidelog.log.log import Log
 from tidelog.log.policy import STRICT, THROUGHPUT, SyncPolicy
 from tidelog.log.recover import open_log
 from tidelog.log.settings import LogSettings
+from unit.log.house import KIB, House
+
+WEAK = LogSettings(policy=THROUGHPUT, segment_size=16 * KIB, window_size=KIB)
 
 
 def opened(disk: SimDisk, policy: SyncPolicy = THROUGHPUT) -> Log:
@@ -48,3 +53,34 @@ def test_what_was_left_out_stays_so_when_the_process_ends_soon() -> None:
     disk.kill()
     log = opened(disk.reopen())
     assert log.append(b"s", b"p") == CEILING_STEP + 1
+
+
+@pytest.mark.parametrize("by", ["committer", "keeper", "eraser"])
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_sequences_that_went_with_a_failed_sync_are_not_used_again(by: str, told: bool, seed: int) -> None:
+    """COMMIT-3: also when the process ends before its owner hears of it, or has begun to use more of them meanwhile."""
+    house = House(WEAK, SimDisk(seed, survival=NOTHING))
+    house.fill(20)
+    if by == "eraser":
+        house.log.remove(20, erase=True)
+        house.log.commit()
+        house.worker.run_all()
+        house.log.remove(19, erase=True)
+        house.log.commit()
+        assert house.worker.step(), "the sync that makes the delete certain"
+        assert len(house.worker) == 1, "and the erasing itself"
+    house.fill(200 if by == "keeper" else 10)
+    if by == "committer":
+        house.log.committer.sync()
+    last_seq = house.log.state().committed_seq
+    house.disk.toxics.append(FailNth(1, "sync"))
+    house.worker.half_step(Chance(1))
+    assert house.disk.toxics[0].fired
+    house.disk.toxics.clear()
+    house.log.raise_ceiling()
+    if told:
+        house.worker.run_all()
+        assert house.log.failure is not None
+    house.crash()
+    assert house.log.append(b"s", b"p") > last_seq
