@@ -2,6 +2,7 @@
 
 from spark.stage import Stage
 from tidelog.client.jetstream import Outgoing
+from tidelog.client.jetstream.flight import Acks
 from tidelog.spark.link import lease
 from tidelog.spark.marker import Markers
 from tidelog.spark.option import read_options, write_options
@@ -19,7 +20,7 @@ def test_rows_are_found_by_their_ids_on_a_connection_that_read_before(stage: Sta
     stage.fill(stream, 3)
     created = stage.js.stream_info(stream).created
     assert sum(batch.num_rows for batch in read_piece(reading, Piece(stream, created, 1, 3))) == 2
-    with lease(options.connect, with_headers=True) as link:
+    with lease(options.connect, Acks) as link:
         markers = Markers(link, options, "query", stream)
         assert markers.begin(7, 0, "query:7:0:") == set()
         ids = ["query:7:0:0", "query:7:0:2", "query:7:1:1", "query:70:0:5"]

@@ -1,4 +1,4 @@
-"""`tidelog bench spark`: how fast Spark reads a stream, on a server of its own, and what the limit is."""
+"""`tidelog bench spark`: how fast Spark reads and writes a stream, on a server of its own, and what the limit is."""
 
 import sys
 import tempfile
@@ -32,8 +32,17 @@ FLUSH_EVERY = 100_000
     type=click.Path(exists=True, dir_okay=False),
     help="Another server than ours, with nats-server's flags.",
 )
-def spark_command(rows: int, size: int, tasks: int, rounds: int, server_program: str | None) -> None:
-    """Measure Spark's reading of a stream, all rows checked.
+@click.option(
+    "--read-from",
+    default="auto",
+    show_default=True,
+    type=click.Choice(["auto", "direct"]),
+    help="The source's option of that name.",
+)
+def spark_command(
+    rows: int, size: int, tasks: int, rounds: int, server_program: str | None, read_from: str
+) -> None:
+    """Measure Spark's reading of a stream and writing to one, all rows checked.
 
     Spark beside a source that costs nothing, and the same read without Spark, show what the limit is.
     """
@@ -54,11 +63,12 @@ def spark_command(rows: int, size: int, tasks: int, rounds: int, server_program:
         with connect(server.url) as connection:
             version = connection.info["version"]
             fill(connection, rows, size)
-        spark = session("tidelog bench", master=f"local[{tasks}]")
+        # Queries that are stopped in the middle of a batch are no news.
+        spark = session("tidelog bench", master=f"local[{tasks}]", log="OFF")
         try:
             figures = measure(
                 spark,
-                {"servers": server.url, "stream": STREAM},
+                {"servers": server.url, "stream": STREAM, "readFrom": read_from},
                 server.pid,
                 size=size,
                 tasks=tasks,
@@ -75,6 +85,8 @@ def spark_command(rows: int, size: int, tasks: int, rounds: int, server_program:
     table.add_row("Spark, from the stream", f"{figures.spark:,.0f}")
     table.add_row("one task without Spark", f"{figures.door:,.0f}")
     table.add_row("Spark, from a source that makes rows up", f"{figures.channel:,.0f}")
+    table.add_row("Spark, into a stream", f"{figures.sink:,.0f}")
+    table.add_row("Spark, into a Python sink that throws rows away", f"{figures.away:,.0f}")
     console.print(table)
     console.print(f"limit: {figures.limit}")
     server_us, spark_us = figures.server_cpu_s * 1e6, figures.spark_cpu_s * 1e6

@@ -169,6 +169,12 @@ class Connection:
         if len(self._out) >= WRITE_BUFFER_SIZE:
             self._send()
 
+    def put(self, operations: bytes) -> None:
+        """Buffer whole operations that the caller has encoded, and checked as `publish` does. Raises as `flush`."""
+        self._out += operations
+        if len(self._out) >= WRITE_BUFFER_SIZE:
+            self._send()
+
     def send(self) -> None:
         """Send what is buffered now. `flush` waits for the server, too."""
         if self._out:

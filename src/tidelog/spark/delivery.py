@@ -7,26 +7,25 @@ What it promises
   * When the connection is lost, messages whose acknowledgement did not come are sent again on a new one, if all have
     ids by which the stream knows them again; otherwise that is an error, and it is said how many are uncertain.
 
+How it works: rows become operations, and acknowledgements are counted, without a Python object for each (`Flight`);
+what is no plain acknowledgement is looked at here.
+
 What it does not do: keep an order across a lost connection beyond that of sending again.
 """
 
 import time
-from itertools import count
 
 import msgspec
 
 from tidelog.base.errors import ClientError, Disconnected, ServerError, TidelogError, Timeout
 from tidelog.client.connection import Connection
+from tidelog.client.jetstream.flight import Acks, Flight, Rows
+from tidelog.client.message import Message
 from tidelog.client.subscription import Subscription
 from tidelog.spark.link import ANSWER_S, PAUSE_MOST_S, Link
-from tidelog.spark.outgoing import Outgoing
-from tidelog.wire.header import Headers
 
-MSG_ID = "Nats-Msg-Id"
-EXPECTED_STREAM = "Nats-Expected-Stream"
 # The stream has more to do than it takes on; it is asked again.
 TOO_MANY = 429
-TAKE_COUNT = 1024
 
 
 class Refusal(msgspec.Struct):
@@ -50,119 +49,120 @@ class NotStored(TidelogError):
 
 
 class Delivery:
-    def __init__(self, link: Link, *, stream: str, max_count: int, max_size: int, repeatable: bool) -> None:
-        self.stored = 0
-        self.duplicates = 0
-        self._link = link
-        self._stream = stream
-        self._max_count = max_count
-        self._max_size = max_size
-        self._repeatable = repeatable
-        self._numbers = count(1)
-        self._under_way: dict[int, Outgoing] = {}
-        self._size = 0
-        self._connection: Connection | None = None
-        self._inbox: Subscription | None = None
-        self._base = ""
+    """`link` has connections whose parser is an `Acks`. `msg_id` is what ids by number begin with."""
 
-    def send(self, message: Outgoing) -> None:
-        while len(self._under_way) >= self._max_count or (self._under_way and self._size >= self._max_size):
-            self._progress()
-        number = next(self._numbers)
-        self._under_way[number] = message
-        self._size += len(message.value)
-        try:
-            self._publish(number, message)
-            # Half a window is a good burst; the other half is filled while the server works on it.
-            if len(self._under_way) * 2 == self._max_count and self._connection is not None:
+    def __init__(
+        self, link: Link, *, stream: str, max_count: int, max_size: int, msg_id: str, repeatable: bool
+    ) -> None:
+        self._link = link
+        self._repeatable = repeatable
+        self._connection = link.attempt(link.connection)
+        self._flight = Flight(
+            self._connection.new_inbox(), max_count=max_count, max_size=max_size, msg_id=msg_id, stream=stream
+        )
+        self._inbox = self._listen(self._connection)
+
+    @property
+    def stored(self) -> int:
+        return self._flight.stored
+
+    @property
+    def duplicates(self) -> int:
+        return self._flight.duplicates
+
+    def send(self, rows: Rows) -> None:
+        at = 0
+        while at < rows.count:
+            while not self._flight.has_room:
+                self._progress()
+            try:
+                at = self._flight.board(rows, at)
+            except ValueError as error:
+                raise NotStored(f"a row cannot be sent: {error}") from error
+            try:
+                self._connection.put(self._flight.unsent())
                 self._connection.send()
-        except (Disconnected, Timeout) as error:
-            self._recover(error)
+            except (Disconnected, Timeout) as error:
+                self._recover(error)
+            except ServerError as error:
+                raise _refused(error) from error
 
     def finish(self) -> None:
-        while self._under_way:
+        while self._flight.under_way:
             self._progress()
-        if self._inbox is not None:
-            self._inbox.unsubscribe()
-            self._connection = self._inbox = None
+        self._inbox.unsubscribe()
+        self._parser(self._connection).listen(b"", None)
+
+    def _listen(self, connection: Connection) -> Subscription:
+        self._flight.max_payload = connection.max_payload
+        inbox = connection.subscribe(f"{self._flight.inbox}.*")
+        self._parser(connection).listen(inbox.sid, self._flight)
+        return inbox
+
+    @staticmethod
+    def _parser(connection: Connection) -> Acks:
+        assert isinstance(connection.parser, Acks), "connect with parser=Acks"
+        return connection.parser
 
     def _progress(self) -> None:
         try:
-            self._take()
+            if not self._connection.take_in(ANSWER_S):
+                raise Timeout(f"nothing was acknowledged within {ANSWER_S:g} s")
+            while self._inbox.pending:
+                self._look_at(self._inbox.next())
         except (Disconnected, Timeout) as error:
             self._recover(error)
         except ServerError as error:
-            raise NotStored(f"the server refused to take messages: {error}") from error
+            raise _refused(error) from error
 
-    def _publish(self, number: int, message: Outgoing) -> None:
-        if self._connection is None:
-            self._open()
-        assert self._connection is not None
-        headers: Headers = dict(message.headers or {})
-        if message.msg_id:
-            headers[MSG_ID] = [message.msg_id]
-        if self._stream:
-            headers[EXPECTED_STREAM] = [self._stream]
+    def _look_at(self, answer: Message) -> None:
+        """Something else than a plain acknowledgement."""
+        flight = self._flight
+        number = answer.subject.rpartition(".")[2]
+        operation = flight.operation(int(number)) if number.isdigit() else b""
+        if not operation:
+            return
+        subject = operation.split(b" ", 2)[1].decode("utf-8", "replace")
+        if answer.is_no_responders:
+            raise NotStored(f"no stream takes {subject!r}; make one with that subject")
         try:
-            self._connection.publish(
-                message.subject, message.value, reply=f"{self._base}.{number}", headers=headers or None
-            )
-        except (Disconnected, Timeout, ServerError):
-            raise
-        except (ClientError, ValueError) as error:
-            raise NotStored(f"a row for {message.subject!r} cannot be sent: {error}") from error
-
-    def _open(self) -> None:
-        self._connection = self._link.attempt(self._link.connection)
-        self._base = self._connection.new_inbox()
-        self._inbox = self._connection.subscribe(f"{self._base}.*")
-
-    def _take(self) -> None:
-        if self._inbox is None:
-            raise Disconnected("not connected")
-        for answer in self._inbox.next_batch(TAKE_COUNT, ANSWER_S):
-            number = int(answer.subject.rpartition(".")[2])
-            message = self._under_way.get(number)
-            if message is None:
-                continue
-            if answer.is_no_responders:
-                raise NotStored(f"no stream takes {message.subject!r}; make one with that subject")
-            try:
-                ack = _read_ack(answer.payload)
-            except msgspec.MsgspecError as error:
-                raise NotStored(f"what answered for {message.subject!r} is no stream: {error}") from error
-            if ack.error is not None and ack.error.code == TOO_MANY and self._repeatable:
-                self._publish(number, message)
-                continue
-            if ack.error is not None:
-                said = f"{ack.error.description} ({ack.error.err_code})"
-                raise NotStored(f"a row for {message.subject!r} was not stored: {said}")
-            del self._under_way[number]
-            self._size -= len(message.value)
-            self.stored += not ack.duplicate
-            self.duplicates += ack.duplicate
+            ack = _read_ack(answer.payload)
+        except msgspec.MsgspecError as error:
+            raise NotStored(f"what answered for {subject!r} is no stream: {error}") from error
+        if ack.error is None:
+            flight.settle(int(number), ack.duplicate)
+        elif ack.error.code == TOO_MANY and self._repeatable:
+            self._connection.put(operation)
+        else:
+            said = f"{ack.error.description} ({ack.error.err_code})"
+            raise NotStored(f"a row for {subject!r} was not stored: {said}")
 
     def _recover(self, error: ClientError) -> None:
         """A new connection, and on it everything once more that was not acknowledged."""
-        self._forget()
+        self._link.close()
         if not self._repeatable:
             raise NotStored(
-                f"the connection was lost ({error}) with {len(self._under_way)} messages not acknowledged, and with "
+                f"the connection was lost ({error}) with {self._flight.under_way} messages not acknowledged, and with "
                 "option 'dedupe' at none they cannot be sent again without being stored twice"
             ) from error
         deadline = time.monotonic() + self._link.patience_s
         while True:
             try:
-                for number, message in self._under_way.items():
-                    self._publish(number, message)
+                self._connection = self._link.attempt(self._link.connection)
+                self._inbox = self._listen(self._connection)
+                for operations in self._flight.unacknowledged():
+                    self._connection.put(operations)
+                self._connection.send()
             except (Disconnected, Timeout) as again:
-                self._forget()
+                self._link.close()
                 if time.monotonic() > deadline:
                     raise NotStored(f"the connection was lost, and every one after it: {again}") from again
                 time.sleep(PAUSE_MOST_S / 4)
+            except ServerError as refused:
+                raise _refused(refused) from refused
             else:
                 return
 
-    def _forget(self) -> None:
-        self._link.close()
-        self._connection = self._inbox = None
+
+def _refused(error: ServerError) -> NotStored:
+    return NotStored(f"the server refused to take messages: {error}")

@@ -30,6 +30,7 @@ from tidelog.client.connection import Connection, connect
 from tidelog.client.jetstream.bulk import BulkGet
 from tidelog.client.jetstream.columns import Columns
 from tidelog.spark.option import ConnectOptions
+from tidelog.wire.parser import Collector
 
 T = TypeVar("T")
 
@@ -48,12 +49,14 @@ class LinkError(TidelogError):
 
 
 class Link:
-    """To one of the servers; opened when needed. `with_headers` is about Direct Get."""
+    """To one of the servers; opened when needed. `parser` makes what keeps some of the messages for itself."""
 
-    def __init__(self, options: ConnectOptions, patience_s: float, *, with_headers: bool = False) -> None:
+    def __init__(
+        self, options: ConnectOptions, patience_s: float, *, parser: Callable[[], Collector] = Columns
+    ) -> None:
         self._options = options
         self.patience_s = patience_s
-        self._with_headers = with_headers
+        self._parser = parser
         self._connection: Connection | None = None
         self._bulk: BulkGet | None = None
         # Whether the server answers in blocks of Arrow; None until somebody wanted to know.
@@ -119,7 +122,7 @@ class Link:
             tls_key=options.tls_key,
             tls_first=options.tls_first,
             timeout_s=ANSWER_S,
-            parser=lambda: Columns(with_headers=self._with_headers),
+            parser=self._parser,
         )
 
     def _refused(self, error: ServerError) -> LinkError:
@@ -130,14 +133,18 @@ class Link:
 
 
 # Of this worker process: what its last task used, by what it was opened with.
-_kept: dict[tuple[ConnectOptions, bool], Link] = {}
+_kept: dict[tuple[ConnectOptions, Callable[[], Collector]], Link] = {}
+
+
+def headed_columns() -> Columns:
+    return Columns(with_headers=True)
 
 
 @contextlib.contextmanager
-def lease(options: ConnectOptions, *, with_headers: bool = False) -> Iterator[Link]:
+def lease(options: ConnectOptions, parser: Callable[[], Collector] = Columns) -> Iterator[Link]:
     """For one task. Kept for the next when the task ends well."""
-    key = (options, with_headers)
-    link = _kept.pop(key, None) or Link(options, options.task_patience_s, with_headers=with_headers)
+    key = (options, parser)
+    link = _kept.pop(key, None) or Link(options, options.task_patience_s, parser=parser)
     ended_well = False
     try:
         yield link

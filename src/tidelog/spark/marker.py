@@ -22,7 +22,7 @@ from tidelog.base.errors import ApiError
 from tidelog.client.jetstream.bucket import Bucket, KeyNotFound, bucket_config
 from tidelog.client.jetstream.desk import JetStream
 from tidelog.spark.door import ANSWER_COUNT, ANSWER_SIZE
-from tidelog.spark.link import Link
+from tidelog.spark.link import Link, headed_columns
 from tidelog.spark.option import OptionError, WriteOptions
 from tidelog.spark.row import from_buffers
 from tidelog.spark.state import STREAM_NOT_FOUND, ask_state
@@ -40,6 +40,7 @@ class Markers:
 
     def __init__(self, link: Link, options: WriteOptions, query: str, stream: str) -> None:
         self._link = link
+        self._options = options
         self._name = options.marker_bucket
         self._query = query
         self._stream = stream
@@ -68,17 +69,22 @@ class Markers:
             # What cannot be read back is known by its ids for as long as the stream remembers them.
             return set()
         rows: set[int] = set()
-        next_seq = start_seq
-        while next_seq < state.end_seq:
-            last_seq, ids = self._link.attempt(lambda: self._ids(next_seq))  # noqa: B023
-            if not last_seq:
-                break
-            next_seq = last_seq + 1
-            rows.update(int(text[len(prefix) :]) for text in ids if text.startswith(prefix))
+        # Answers of Direct Get want a connection of their own.
+        reading = Link(self._options.connect, self._link.patience_s, parser=headed_columns)
+        try:
+            next_seq = start_seq
+            while next_seq < state.end_seq:
+                last_seq, ids = reading.attempt(lambda: self._ids(reading, next_seq))  # noqa: B023
+                if not last_seq:
+                    break
+                next_seq = last_seq + 1
+                rows.update(int(text[len(prefix) :]) for text in ids if text.startswith(prefix))
+        finally:
+            reading.close()
         return rows
 
-    def _ids(self, start_seq: int) -> tuple[int, list[str]]:
-        bulk = self._link.bulk()
+    def _ids(self, reading: Link, start_seq: int) -> tuple[int, list[str]]:
+        bulk = reading.bulk()
         bulk.read(self._stream, start_seq, max_count=ANSWER_COUNT, max_size=ANSWER_SIZE)
         last_seq = bulk.columns.last_seq
         columns = from_buffers(self._stream, *bulk.columns.take())

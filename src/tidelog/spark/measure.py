@@ -1,10 +1,12 @@
-"""How fast Spark reads a stream, and what the limit is: the body of `tidelog bench spark`.
+"""How fast Spark reads and writes a stream, and what the limit is: the body of `tidelog bench spark`.
 
 Each figure is the best of some rounds, warm, and each round checks the number of rows and the sum of their sequences.
 
     door      one task's work without Spark: messages out of the server, as Arrow
     spark     the same rows through Spark, into nothing
     channel   as many rows of the same shape from a Python source that makes them up: what Spark takes at most
+    sink      as many rows that Spark makes up, into another stream, each acknowledged
+    away      the same rows into a Python sink that counts them
     trigger   how long a micro-batch of one row takes, beside one of Spark's own rate source
 
     cpu       processor time for each row: of the server, and of everything that is Spark
@@ -25,10 +27,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from tidelog.base.errors import TidelogError
+from tidelog.client.jetstream.desk import JetStream
 from tidelog.spark.link import Link
 from tidelog.spark.option import read_options
 from tidelog.spark.plan import Piece
@@ -40,6 +49,8 @@ BATCH = 32_768
 # Below this share of another figure, that one is not what limits.
 NEAR = 0.8
 TRIGGERS = 6
+# The stream that is written to.
+SINK = "WRITTEN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,8 @@ class Figures:
     door: float
     spark: float
     channel: float
+    sink: float
+    away: float
     trigger_s: float
     rate_trigger_s: float
     server_cpu_s: float
@@ -65,7 +78,7 @@ class Figures:
 
 
 class MadeUp(DataSource):
-    """Rows like ours that come from nowhere."""
+    """Rows like ours that come from nowhere, or go there."""
 
     @classmethod
     def name(cls) -> str:
@@ -76,6 +89,9 @@ class MadeUp(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         return MadeUpReader(dict(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002
+        return ThrowAway()
 
 
 class MadeUpReader(DataSourceReader):
@@ -96,6 +112,16 @@ class MadeUpReader(DataSourceReader):
             yield form.batch(
                 MessageColumns("S", count, seqs, times[:count], subjects[:count], values[:count])
             )
+
+
+@dataclass(frozen=True)
+class Thrown(WriterCommitMessage):
+    rows: int
+
+
+class ThrowAway(DataSourceArrowWriter):
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return Thrown(sum(batch.num_rows for batch in iterator))
 
 
 def measure(
@@ -146,14 +172,57 @@ def measure(
         after = processor_time(server_pid)
         if name == "spark":
             spent = [(last - first) / (rounds + 1) / rows for first, last in zip(before, after, strict=True)]
+    for name in ("sink", "away"):
+        tell(name)
+        rates[name] = rows / best(_writing(spark, options, name, rows, size, tasks), rounds, (rows, 0))
     tell("trigger")
     ours = spark.readStream.format("tidelog").options(**{**options, "startingOffsets": "earliest"})
     trigger_s = median_trigger(ours.option("maxOffsetsPerTrigger", 1).load(), directory / "ours")
     rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
     rate_s = median_trigger(rate, directory / "rate")
     return Figures(
-        rows, rates["door"], rates["spark"], rates["channel"], trigger_s, rate_s, spent[0], spent[1]
+        rows=rows,
+        door=rates["door"],
+        spark=rates["spark"],
+        channel=rates["channel"],
+        sink=rates["sink"],
+        away=rates["away"],
+        trigger_s=trigger_s,
+        rate_trigger_s=rate_s,
+        server_cpu_s=spent[0],
+        spark_cpu_s=spent[1],
     )
+
+
+def _writing(
+    spark: Any, options: Mapping[str, str], name: str, rows: int, size: int, tasks: int
+) -> Callable[[], tuple[int, int]]:
+    """Rows made by Spark into a stream that is new each time, all of them there afterwards; or thrown away."""
+    value = f"cast(repeat('x', {size}) AS binary) AS value"
+    frame = spark.range(0, rows, 1, tasks).selectExpr(f"concat('{SINK}.', id % 100) AS subject", value)
+    connect = read_options(options, streaming=False).connect
+
+    def write(kind: str, more: Mapping[str, str]) -> None:
+        frame.write.format(kind).mode("append").options(**more).save()
+
+    def throw_away() -> tuple[int, int]:
+        write(MadeUp.name(), {})
+        return rows, 0
+
+    def store() -> tuple[int, int]:
+        link = Link(connect, connect.plan_patience_s)
+        try:
+            js = JetStream(link.connection())
+            js.create_stream({"name": SINK, "subjects": [f"{SINK}.*"], "storage": "file", "num_replicas": 1})
+            write("tidelog", {"servers": options["servers"], "stream": SINK})
+            link.close()
+            stored = JetStream(link.connection()).stream_info(SINK).state.messages
+            JetStream(link.connection()).delete_stream(SINK)
+        finally:
+            link.close()
+        return stored, 0
+
+    return store if name == "sink" else throw_away
 
 
 def best(act: Callable[[], tuple[int, int]], rounds: int, expected: tuple[int, int] | None) -> float:

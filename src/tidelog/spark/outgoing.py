@@ -8,25 +8,18 @@
 Other columns are left alone, so a frame that was read from a stream can be written as it is.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructType
 
 from tidelog.base.errors import TidelogError
+from tidelog.client.jetstream.flight import Rows, Texts
 from tidelog.spark.option import OptionError, WriteOptions
-from tidelog.wire.header import Headers
 
 SUBJECT_COLUMNS = ("subject", "topic")
 TEXT = (StringType, BinaryType)
-
-
-class Outgoing(NamedTuple):
-    subject: str
-    value: bytes
-    headers: Headers | None
-    msg_id: str
 
 
 class RowReader:
@@ -55,19 +48,17 @@ class RowReader:
                 raise OptionError("dedupe", "is 'column', and there is no column 'msgId'")
             self._check(types, "msgId", (StringType,))
 
-    def read(self, batch: Any) -> Iterator[Outgoing]:
-        count = batch.num_rows
-        subjects: list[str | None] = [self._fixed_subject] * count
-        if not self._fixed_subject:
-            subjects = batch.column(self._subject).to_pylist()
-        values = batch.column("value").cast(pa.binary()).to_pylist()
-        headers: list[Any] = batch.column("headers").to_pylist() if self._headers else [None] * count
-        ids: list[str | None] = batch.column("msgId").to_pylist() if self._by_column else [""] * count
-        for subject, value, pairs, msg_id in zip(subjects, values, headers, ids, strict=True):
-            if subject is None or msg_id is None:
-                name = self._subject if subject is None else "msgId"
-                raise TidelogError(f"column {name!r} is null in a row: every message needs one")
-            yield Outgoing(subject, value or b"", _named(pairs) if pairs else None, msg_id)
+    def read(self, batch: Any, first_number: int = 0, skip: bytes | None = None) -> Rows:
+        """All rows of a record batch, as they stand in its memory."""
+        return Rows(
+            _texts(batch.column("value")),
+            subject=self._fixed_subject.encode(),
+            subjects=None if self._fixed_subject else _needed(batch, self._subject),
+            ids=_needed(batch, "msgId") if self._by_column else None,
+            headers=_headers(batch.column("headers")) if self._headers else None,
+            first_number=first_number,
+            skip=skip,
+        )
 
     def _check(self, types: Mapping[str, DataType], name: str, kinds: tuple[type[DataType], ...]) -> None:
         if not isinstance(types[name], kinds):
@@ -82,11 +73,26 @@ def _is_headers(kind: DataType) -> bool:
     return isinstance(fields.get("key"), StringType) and isinstance(fields.get("value"), TEXT)
 
 
-def _named(pairs: list[dict[str, Any]]) -> Headers:
-    """Bytes as text, and such bytes as are no text as the escapes that go out as those bytes again."""
-    named: Headers = {}
-    for pair in pairs:
-        value = pair["value"]
-        text = value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value or ""
-        named.setdefault(pair["key"], []).append(text)
-    return named
+def _texts(column: Any) -> Texts:
+    """Of strings or bytes; nothing for null."""
+    plain = column.cast(pa.binary())
+    if plain.null_count:
+        plain = plain.fill_null(b"")
+    if not len(plain):
+        return Texts(bytes(4), None, 0, 0)
+    _, ends, data = plain.buffers()
+    return Texts(ends, data, plain.offset, len(plain))
+
+
+def _needed(batch: Any, name: str) -> Texts:
+    column = batch.column(name)
+    if column.null_count:
+        raise TidelogError(f"column {name!r} is null in a row: every message needs one")
+    return _texts(column)
+
+
+def _headers(column: Any) -> tuple[Any, Texts, Texts]:
+    """Where the pairs of each row end, their names and their values."""
+    pairs = column.values
+    ends = column.offsets.to_numpy(zero_copy_only=False)
+    return ends, _texts(pairs.field("key")), _texts(pairs.field("value"))

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from tidelog.base.errors import TidelogError
+from tidelog.client.jetstream.flight import Acks
 from tidelog.spark.delivery import Delivery
 from tidelog.spark.link import Link, lease
 from tidelog.spark.marker import Markers, stream_of
@@ -47,7 +48,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         prefix = f"{self._id}:0:{_task().partitionId()}:"
-        with lease(self._options.connect, with_headers=True) as link:
+        with lease(self._options.connect, Acks) as link:
             return _deliver(
                 link, self._options, self._rows, iterator, self._id, prefix, set(), self._options.stream
             )
@@ -70,7 +71,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not query or batch is None:
             raise TidelogError("Spark does not say which query and batch this is; PySpark 4.2 or newer does")
         prefix = f"{query}:{batch}:{task.partitionId()}:"
-        with lease(options.connect, with_headers=True) as link:
+        with lease(options.connect, Acks) as link:
             stream = stream_of(link, options) if self._notes else options.stream
             written: set[int] = set()
             if self._notes and stream:
@@ -115,14 +116,15 @@ def _deliver(
         stream=options.stream,
         max_count=options.max_in_flight,
         max_size=options.max_in_flight_size,
+        msg_id=prefix if options.dedupe == "batch" else "",
         repeatable=options.dedupe != "none",
     )
     number = 0
     for batch in batches:
-        for row in rows.read(batch):
-            if number not in written:
-                delivery.send(row._replace(msg_id=f"{prefix}{number}") if options.dedupe == "batch" else row)
-            number += 1
+        count = batch.num_rows
+        skip = bytes(at in written for at in range(number, number + count)) if written else None
+        delivery.send(rows.read(batch, number, skip))
+        number += count
     delivery.finish()
     if written:
         LOG.warning(

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidelog.base.errors import ApiError
+from tidelog.client.jetstream.columns import Columns
 from tidelog.spark.block_door import BlockDoor, offers_blocks
 from tidelog.spark.door import DirectDoor, Door, Watch
-from tidelog.spark.link import Link, lease
+from tidelog.spark.link import Link, headed_columns, lease
 from tidelog.spark.option import ReadOptions
 from tidelog.spark.plan import Piece
 from tidelog.spark.row import RowFormat
@@ -25,7 +26,7 @@ from tidelog.spark.survey import DataLoss
 def read_piece(options: ReadOptions, piece: Piece) -> Iterator[Any]:
     """Record batches."""
     form = RowFormat(kafka=options.kafka_rows, headers=options.include_headers)
-    with lease(options.connect, with_headers=options.include_headers) as link:
+    with lease(options.connect, headed_columns if options.include_headers else Columns) as link:
         before = _state(link, piece, options)
         if before is None:
             return
