@@ -233,8 +233,9 @@ EXCEEDED_TOLD_NS = 10_000_000_000
 # How often the operator is told of requests that could not be read: a client that sends them sends many.
 INVALID_TOLD_NS = 1_000_000_000
 
-# Threads that sync, seal and compact: one sync of each of two disks, or a sync beside longer work.
-STREAM_WORK_THREADS = 2
+# Threads that sync, seal and compact, and put new streams and consumers on the disk: some syncs side by side, which
+# most disks do in one, or a sync beside longer work.
+STREAM_WORK_THREADS = 4
 # What streams may take where the machine does not tell what it has.
 STREAM_MEMORY_FALLBACK = 256 * MIB
 STREAM_STORAGE_FALLBACK = 1024 * 1024 * MIB

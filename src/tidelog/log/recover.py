@@ -65,17 +65,32 @@ class Findings:
 
 
 def open_log(
-    disk: Disk, directory: str, settings: LogSettings, clock: Clock, worker: Worker
+    disk: Disk,
+    directory: str,
+    settings: LogSettings,
+    clock: Clock,
+    worker: Worker,
+    *,
+    sync_names: bool = True,
 ) -> tuple[Log, Findings]:
-    """The log in `directory`, which is made if it is missing. From now on this process has the disk alone."""
+    """The log in `directory`, which is made if it is missing. From now on this process has the disk alone.
+
+    Not `sync_names`: the caller sees to it that the name of a new directory is safe before anything in it counts.
+    """
     disk.lock()
-    log, findings = found_log(disk, directory, settings, clock, worker)
+    log, findings = found_log(disk, directory, settings, clock, worker, sync_names=sync_names)
     say_skipped(log)
     return log, findings
 
 
 def found_log(
-    disk: Disk, directory: str, settings: LogSettings, clock: Clock, worker: Worker
+    disk: Disk,
+    directory: str,
+    settings: LogSettings,
+    clock: Clock,
+    worker: Worker,
+    *,
+    sync_names: bool = True,
 ) -> tuple[Log, Findings]:
     """What is in the directory as a log; nothing is given to the worker yet."""
     findings = Findings()
@@ -86,7 +101,7 @@ def found_log(
         if name.endswith(".new"):
             disk.remove(f"{directory}/{name}")
     bases = sorted(int(name[:-4]) for name in names if name.endswith(".seg"))
-    if not bases:
+    if not bases and sync_names:
         sync_above(disk, directory)
     closed = snapshot.FILE_NAME in names and was_closed(disk, directory, bases)
     drop_unused(disk, directory, bases, closed)

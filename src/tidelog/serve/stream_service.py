@@ -167,14 +167,19 @@ class StreamService:
     def stop(self) -> None:
         """Close all streams, and answer nobody any more."""
         self.log.info("Initiating JetStream Shutdown...")
+        self.drain()
         self.engine.close()
-        while self.worker.under_way:
-            self.worker.deliver(None)
+        self.drain()
         self.ready = False
         for account in self.desk.accounts.values():
             account.close()
         self.worker.stop()
         self.log.info("JetStream Shutdown")
+
+    def drain(self) -> None:
+        """Wait for what is under way in the background."""
+        while self.worker.under_way:
+            self.worker.deliver(None)
 
 
 def temporary_store() -> RealDisk:

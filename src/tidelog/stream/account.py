@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,15 +12,18 @@ from tidelog.base.errors import ConfigError, StorageError
 from tidelog.disk.disk import Disk
 from tidelog.disk.memory import MemoryDisk
 from tidelog.log.log import Log
+from tidelog.log.settings import LogSettings
 from tidelog.stream import failure
 from tidelog.stream.advisory import CREATE, DELETE, MODIFY, Events
 from tidelog.stream.archive import Description
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG
+from tidelog.stream.change import Changes
 from tidelog.stream.consumer_config import ConsumerConfig
 from tidelog.stream.consumer_set import ConsumerSet
 from tidelog.stream.cursor_keeper import CursorKeeper
 from tidelog.stream.direct import Direct
+from tidelog.stream.failure import ApiFailure, expect
 from tidelog.stream.gate import Gate
 from tidelog.stream.post import Post
 from tidelog.stream.storage import log_settings, policy_of
@@ -31,6 +35,9 @@ from tidelog.subject.pattern import overlaps
 
 if TYPE_CHECKING:
     from tidelog.stream.engine import Engine
+
+# Told what became of a change: the stream, or why it was refused.
+Done = Callable[[Stream | ApiFailure], None]
 
 
 class AccountStreams:
@@ -51,6 +58,8 @@ class AccountStreams:
         self.cursors: dict[str, CursorKeeper] = {}  # of streams that were asked for them
         self.followers: dict[str, Stream] = {}  # that take over what others have
         self.paths: dict[str, str] = {}  # of those that are in files
+        self.changes = Changes(engine.worker, engine.names)
+        self.closed = False
 
     def set_limits(self, limits: AccountLimits) -> None:
         """Other limits hold from now on; what is there stays."""
@@ -60,6 +69,7 @@ class AccountStreams:
 
     def close(self) -> None:
         """Stop all streams, which are found again in their files."""
+        self.closed = True
         for direct in self.directs.values():
             direct.listen(False)
         for keeper in self.cursors.values():
@@ -97,15 +107,17 @@ class AccountStreams:
 
     # ---- making, changing, deleting ----
 
-    def create(self, config: StreamConfig, *, judged: bool = False) -> Stream:
+    def create(self, config: StreamConfig, done: Done = expect, *, judged: bool = False) -> Stream:
         """Make a stream of a checked configuration. One that is there with the same one is answered as new.
 
-        `judged`: that there is room for it beside the others is known, too.
+        `done`: is told when it is there for good, and takes messages. `judged`: that there is room for it beside the
+        others is known, too.
         """
         there = self.streams.get(config.name)
         if there is not None:
             if there.config != config:
                 raise failure.STREAM_NAME_EXIST()
+            done(there)
             return there
         if not judged:
             self.check_overlap(config)
@@ -114,28 +126,53 @@ class AccountStreams:
             policy_of(config, self.engine.settings.policy)
         except ConfigError as error:
             raise failure.STREAM_INVALID_CONFIG(err=str(error)) from None
-        created_ns = self.engine.clock.now_ns()
-        disk: Disk = self.engine.disk
+        engine = self.engine
+        created_ns = engine.clock.now_ns()
         path = ""
         try:
             if config.storage == MEMORY:
-                disk, log_path = MemoryDisk(), LOG
+                log, _ = engine.open_stream_log(LOG, config, MemoryDisk())
             else:
-                path = self.engine.catalog.begin(self.name, config.name)
-                log_path = f"{path}/{LOG}"
-            log, _ = self.engine.open_stream_log(log_path, config, disk)
-            if config.first_seq > 1:
-                log.skip_to(config.first_seq)
-                log.commit()
-            if path:
-                self.engine.catalog.write_first(
-                    path, self.name, config.name, created_ns, msgspec.json.encode(config)
-                )
+                path = engine.catalog.begin(self.name, config.name)
+                log, _ = engine.open_stream_log(f"{path}/{LOG}", config, sync_names=False)
         except StorageError as error:
+            if path:
+                self.sweep(path)
             raise failure.STREAM_CREATE(err=str(error)) from error
-        stream = self.adopt(config, log, created_ns, path)
-        self.events.stream_action(config.name, CREATE)
+        stream = self.take_in(config, log, created_ns, path)
+        if path:
+            above = path.rpartition("/")[0]
+            job = partial(
+                engine.catalog.write_first,
+                path,
+                self.name,
+                config.name,
+                created_ns,
+                msgspec.json.encode(config),
+                is_first=above not in engine.catalog.certain,
+            )
+            self.changes.carry_out(config.name, job, partial(self.created, stream, done), above=above)
+        else:
+            self.created(stream, done, None)
         return stream
+
+    def created(self, stream: Stream, done: Done, error: BaseException | None) -> None:
+        """A new stream is on the disk, or could not be put there."""
+        if self.closed:
+            # It is found again by whoever opens the account the next time.
+            stream.log.close()
+            return
+        path = self.paths.get(stream.name, "")
+        if error is not None:
+            self.drop(stream)
+            self.sweep(path)
+            done(failure.STREAM_CREATE(err=str(error)))
+            return
+        if path:
+            self.engine.catalog.certain.add(path.rpartition("/")[0])
+        self.open(stream)
+        self.events.stream_action(stream.name, CREATE)
+        done(stream)
 
     # ---- bringing one back ----
 
@@ -159,40 +196,50 @@ class AccountStreams:
         if disk is self.engine.disk:
             document = msgspec.json.encode(config)
             self.engine.catalog.write_first(path, self.name, config.name, about.created_ns, document)
+            self.engine.disk.sync_directory(path.rpartition("/")[0])
         stream = self.adopt(config, log, about.created_ns, path if disk is self.engine.disk else "")
         self.events.stream_action(config.name, CREATE)
         return stream
 
-    def forget_restore(self, path: str) -> None:
+    def forget_restore(self, disk: Disk, path: str) -> None:
         """It does not come after all."""
-        catalog = self.engine.catalog
-        self.engine.worker.submit(lambda: catalog.sweep(path), self._swept)
+        if disk is self.engine.disk:
+            self.sweep(path)
 
     def adopt(self, config: StreamConfig, log: Log, created_ns: int, path: str) -> Stream:
-        """Take in a stream that is on the disk (`path`), or in memory."""
+        """Go on with a stream that is on the disk (`path`), or in memory."""
+        stream = self.take_in(config, log, created_ns, path)
+        self.open(stream)
+        return stream
+
+    def take_in(self, config: StreamConfig, log: Log, created_ns: int, path: str) -> Stream:
+        """A stream that counts from now on, and takes nothing yet."""
         stream = Stream(self, config, log, created_ns)
         stream.keeper = ConsumerSet(self, stream, path)
         self.streams[config.name] = stream
+        self.directs[config.name] = Direct(self, log, config.name)
         if path:
             self.paths[config.name] = path
+        return stream
+
+    def open(self, stream: Stream) -> None:
+        """Let messages and requests in."""
         stream.keeper.recover()
         stream.start()
-        direct = self.directs[config.name] = Direct(self, log, config.name)
-        direct.listen(config.allow_direct)
+        self.directs[stream.name].listen(stream.config.allow_direct)
         self.note_follower(stream)
         for follower in self.followers.values():
             if follower.feeds is not None:
                 follower.feeds.come(stream)
         self.engine.schedule(stream)
-        return stream
 
     def note_follower(self, stream: Stream) -> None:
         """It may take over what others have."""
         if stream.feeds is not None:
             self.followers[stream.name] = stream
 
-    def update(self, config: StreamConfig) -> Stream:
-        """Change a stream to a checked configuration."""
+    def update(self, config: StreamConfig, done: Done = expect) -> Stream:
+        """Change a stream to a checked configuration, which holds when `done` is told."""
         stream = self.find(config.name)
         self.check_overlap(config)
         self.check_limits(config, stream)
@@ -200,31 +247,66 @@ class AccountStreams:
             settings = log_settings(config, self.engine.settings.policy)
         except ConfigError as error:
             raise failure.STREAM_INVALID_CONFIG(err=str(error)) from None
+        updated = partial(self.updated, stream, config, settings, done)
         path = self.paths.get(config.name)
         if path:
-            try:
-                self.engine.catalog.write(
-                    path, self.name, config.name, stream.created_ns, msgspec.json.encode(config)
-                )
-            except StorageError as error:
-                raise failure.STREAM_UPDATE(err=str(error)) from error
+            document = msgspec.json.encode(config)
+            job = partial(
+                self.engine.catalog.write, path, self.name, config.name, stream.created_ns, document
+            )
+            self.changes.carry_out(config.name, job, updated, alters=True)
+        else:
+            updated(None)
+        return stream
+
+    def updated(
+        self,
+        stream: Stream,
+        config: StreamConfig,
+        settings: LogSettings,
+        done: Done,
+        error: BaseException | None,
+    ) -> None:
+        if self.closed:
+            return
+        if error is not None:
+            done(failure.STREAM_UPDATE(err=str(error)))
+            return
         stream.update(config, settings)
         self.note_follower(stream)
         self.directs[config.name].listen(config.allow_direct)
         self.events.stream_action(config.name, MODIFY)
         self.engine.schedule(stream)
-        return stream
+        done(stream)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, done: Done = expect) -> None:
+        """Delete a stream, which goes on until that is certain."""
         stream = self.find(name)
-        path = self.paths.pop(name, "")
+        deleted = partial(self.deleted, stream, done)
+        path = self.paths.get(name, "")
         if path:
-            try:
-                self.engine.catalog.forget(path)
-            except StorageError as error:
-                self.paths[name] = path
-                raise failure.STREAM_DELETE(err=str(error)) from error
+            self.changes.carry_out(name, partial(self.engine.catalog.forget, path), deleted, alters=True)
+        else:
+            deleted(None)
+
+    def deleted(self, stream: Stream, done: Done, error: BaseException | None) -> None:
+        if self.closed:
+            return
+        if error is not None:
+            done(failure.STREAM_DELETE(err=str(error)))
+            return
+        path = self.paths.get(stream.name, "")
+        self.drop(stream)
+        self.events.stream_action(stream.name, DELETE)
+        if path:
+            self.sweep(path)
+        done(stream)
+
+    def drop(self, stream: Stream) -> None:
+        """There is no such stream any more."""
+        name = stream.name
         del self.streams[name]
+        self.paths.pop(name, None)
         self.directs.pop(name).listen(False)
         keeper = self.cursors.pop(name, None)
         if keeper is not None:
@@ -234,13 +316,15 @@ class AccountStreams:
             if follower.feeds is not None:
                 follower.feeds.go(stream)
         stream.abandon()
-        self.events.stream_action(name, DELETE)
-        if path:
-            catalog = self.engine.catalog
-            self.engine.worker.submit(lambda: catalog.sweep(path), self._swept)
 
-    def _swept(self, _: object, error: BaseException | None) -> None:
-        if error is not None:
+    def sweep(self, path: str) -> None:
+        """Remove, in the background, what is left of a stream that is deleted or was not finished."""
+        self.engine.worker.submit(partial(self.engine.catalog.sweep, path), partial(self._swept, path))
+
+    def _swept(self, path: str, _: object, error: BaseException | None) -> None:
+        if error is None:
+            self.engine.catalog.swept(path)
+        else:
             self.engine.log.warn(f"What is left of a deleted stream could not be removed: {error}")
 
     def stream_failed(self, stream: Stream, error: StorageError) -> None:

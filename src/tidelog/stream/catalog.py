@@ -20,7 +20,7 @@ import msgspec
 from tidelog.base.errors import DiskFailed, StorageError
 from tidelog.base.limits import DIRECTORY_NAME_SIZE
 from tidelog.disk.disk import Disk
-from tidelog.log.recover import make_directory
+from tidelog.log.recover import sync_above
 
 META = "meta.json"
 STREAMS = "streams"
@@ -91,14 +91,29 @@ def remove_tree(disk: Disk, path: str) -> None:
     disk.remove(path)
 
 
+def sweep(disk: Disk, path: str) -> None:
+    """Remove what there is of a stream or a consumer; first what says that it exists: nobody is to find half of one."""
+    if disk.exists(f"{path}/{META}"):
+        disk.remove(f"{path}/{META}")
+    if disk.exists(path):
+        remove_tree(disk, path)
+
+
 class Catalog:
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
+        self.taken: dict[str, set[str]] = {}  # names below the directory of an account
+        self.certain: set[str] = set()  # such directories whose own names are on the medium
 
     def begin(self, account: str, name: str) -> str:
-        """A directory for a stream of that name, which does not exist before `write` has been called."""
+        """A directory for a stream of that name, which does not exist before `write_first` has been called.
+
+        Nothing is synced here; `write_first` does that.
+        """
         above = f"{directory_name(account)}/{STREAMS}"
-        taken = set(self.disk.list(above)) if self.disk.exists(above) else set()
+        taken = self.taken.get(above)
+        if taken is None:
+            taken = self.taken[above] = set(self.disk.list(above)) if self.disk.exists(above) else set()
         wanted = directory_name(name)
         # What is left of a deleted stream may still be on its way out.
         number = 1
@@ -106,16 +121,20 @@ class Catalog:
         while path in taken:
             number += 1
             path = f"{wanted}.{number}"
-        path = f"{above}/{path}"
-        make_directory(self.disk, above)
-        # Its own name becomes certain with `write`, so that all of a new stream costs one trip to the disk's journal.
-        self.disk.make_directory(f"{path}/{LOG}")
-        return path
+        self.disk.make_directory(f"{above}/{path}/{LOG}")
+        taken.add(path)
+        return f"{above}/{path}"
 
-    def write_first(self, path: str, account: str, name: str, created_ns: int, config: bytes) -> None:
-        """The stream exists from now on."""
+    def write_first(
+        self, path: str, account: str, name: str, created_ns: int, config: bytes, *, is_first: bool = True
+    ) -> None:
+        """The stream exists from now on, as soon as the directory above its own is synced, too.
+
+        Not `is_first`: another stream of the account was made before, and what is above them is safe.
+        """
+        if is_first:
+            sync_above(self.disk, path.rpartition("/")[0])
         self.write(path, account, name, created_ns, config)
-        self.disk.sync_directory(path.rpartition("/")[0])
 
     def write(self, path: str, account: str, name: str, created_ns: int, config: bytes) -> None:
         meta = Meta(VERSION, account, name, created_ns, msgspec.Raw(config))
@@ -128,8 +147,12 @@ class Catalog:
             self.disk.sync_directory(path)
 
     def sweep(self, path: str) -> None:
-        if self.disk.exists(path):
-            remove_tree(self.disk, path)
+        sweep(self.disk, path)
+
+    def swept(self, path: str) -> None:
+        """The name of a directory that is gone may be used again."""
+        above, _, name = path.rpartition("/")
+        self.taken.get(above, set()).discard(name)
 
     def directories(self) -> Iterator[str]:
         """Of all streams, and of what is left of some."""

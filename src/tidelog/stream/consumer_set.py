@@ -9,7 +9,8 @@ What a configuration may say is judged before (tidelog.stream.request_check).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,12 +27,16 @@ from tidelog.stream.consumer_config import (
     ConsumerConfig,
 )
 from tidelog.stream.consumer_start import course_again, course_of, filter_of
+from tidelog.stream.failure import ApiFailure, expect
 from tidelog.stream.stream import Stream
 
 if TYPE_CHECKING:
     from tidelog.stream.account import AccountStreams
 
 NAME_SIZE = 8
+
+# Told what became of a change: the consumer, or why it was refused.
+Done = Callable[[Consumer | ApiFailure], None]
 
 
 class Configs(Mapping[str, ConsumerConfig]):
@@ -73,11 +78,15 @@ class ConsumerSet:
 
     # ---- making, changing, deleting ----
 
-    def create(self, config: ConsumerConfig, *, begin: bool = True) -> Consumer:
-        """Make a consumer, or change the one that is there. A new one delivers at once, or if not `begin` when told."""
+    def create(self, config: ConsumerConfig, done: Done = expect, *, begin: bool = True) -> Consumer:
+        """Make a consumer, or change the one that is there.
+
+        `done` is told when it is there for good, and can be asked. A new one delivers from then on, or if not `begin`
+        when told.
+        """
         name = config.durable_name or config.name
         if name in self.stream.consumers:
-            return self.update(config)
+            return self.update(config, done)
         name = name or self.new_name()
         consumer = Consumer(
             self.stream,
@@ -87,16 +96,50 @@ class ConsumerSet:
             self,
             course_of(self.stream, config),
         )
-        if self.path and not config.mem_storage and not config.direct:
-            try:
-                self.paths[name] = self.store.begin(self.path, consumer)
-            except StorageError as error:
-                raise failure.CONSUMER_STORE_FAILED(err=str(error)) from error
-        self.adopt(consumer)
+        created = partial(self.created, consumer, begin, done)
+        if not self.path or config.mem_storage or config.direct:
+            self.stream.add_consumer(consumer)
+            created(None)
+            return consumer
+        try:
+            path = self.store.begin(self.path, name)
+        except StorageError as error:
+            raise failure.CONSUMER_STORE_FAILED(err=str(error)) from error
+        self.paths[name] = path
+        # It counts from now on: what it wants is kept for it.
+        self.stream.add_consumer(consumer)
+        durable = config.is_durable
+        self.account.changes.carry_out(
+            self.key(name),
+            self.store.first_job(self.path, path, consumer),
+            created,
+            above=path.rpartition("/")[0] if durable else "",
+            beside=durable,
+        )
+        return consumer
+
+    def created(self, consumer: Consumer, begin: bool, done: Done, error: BaseException | None) -> None:
+        """A new consumer is on the disk, or could not be put there."""
+        if consumer.closed:
+            done(failure.STREAM_NOT_FOUND())
+            return
+        if error is not None:
+            self.store.sweep(self.paths.pop(consumer.name))
+            consumer.stop()
+            self.stream.remove_consumer(consumer.name)
+            done(failure.CONSUMER_STORE_FAILED(err=str(error)))
+            return
+        if consumer.config.is_durable and self.path:
+            self.store.certain.add(self.path)
+        self.open(consumer)
         consumer_event.created(consumer)
+        done(consumer)
         if begin:
             consumer.pump()
-        return consumer
+
+    def key(self, name: str) -> str:
+        """What changes of a consumer go by."""
+        return f"{self.stream.name}.{name}"
 
     def recover(self) -> None:
         """Take in what is on the disk."""
@@ -116,10 +159,11 @@ class ConsumerSet:
             if state is not None:
                 consumer.restore(state)
             self.paths[meta.name] = kept.path
-            self.adopt(consumer)
+            self.stream.add_consumer(consumer)
+            self.open(consumer)
 
-    def adopt(self, consumer: Consumer) -> None:
-        self.stream.add_consumer(consumer)
+    def open(self, consumer: Consumer) -> None:
+        """Let requests in."""
         self.account.gate.admit(consumer)
         consumer.start()
 
@@ -129,55 +173,91 @@ class ConsumerSet:
             if name not in self.stream.consumers:
                 return name
 
-    def update(self, config: ConsumerConfig) -> Consumer:
+    def update(self, config: ConsumerConfig, done: Done = expect) -> Consumer:
         consumer = self.find(config.durable_name or config.name)
-        if config != consumer.config:
-            self.change(consumer, config)
+        if config == consumer.config:
+            done(consumer)
+        else:
+            self.change(consumer, config, done)
         return consumer
 
-    def change(self, consumer: Consumer, config: ConsumerConfig) -> None:
-        before = consumer.config
-        consumer.update(config, filter_of(config))
+    def change(self, consumer: Consumer, config: ConsumerConfig, done: Done) -> None:
+        """Another configuration, which holds when `done` is told."""
+        changed = partial(self.config_changed, consumer, config, done)
         path = self.paths.get(consumer.name)
-        if path is not None:
-            try:
-                self.store.write_config(path, consumer)
-            except StorageError as error:
-                consumer.update(before, filter_of(before))
-                raise failure.CONSUMER_STORE_FAILED(err=str(error)) from error
+        if path is None:
+            changed(None)
+            return
+        job = self.store.config_job(path, consumer, config)
+        self.account.changes.carry_out(self.key(consumer.name), job, changed, beside=config.is_durable)
 
-    def delete(self, name: str) -> None:
+    def config_changed(
+        self, consumer: Consumer, config: ConsumerConfig, done: Done, error: BaseException | None
+    ) -> None:
+        if consumer.closed:
+            done(failure.CONSUMER_NOT_FOUND())
+        elif error is not None:
+            done(failure.CONSUMER_STORE_FAILED(err=str(error)))
+        else:
+            consumer.update(config, filter_of(config))
+            done(consumer)
+
+    def delete(self, name: str, done: Done = expect) -> None:
+        """Delete a consumer, which goes on until that is certain."""
         consumer = self.find(name)
-        path = self.paths.pop(name, "")
-        if path:
-            try:
-                self.store.forget(path)
-            except StorageError as error:
-                self.paths[name] = path
-                raise failure.STREAM_GENERAL(err=str(error)) from error
-        self.store.drop(consumer)
-        self.account.gate.dismiss(consumer)
-        consumer.stop(b"409 Consumer Deleted")
-        self.stream.remove_consumer(name)
-        consumer_event.deleted(consumer)
+        deleted = partial(self.deleted, consumer, done)
+        path = self.paths.get(name)
+        if path is None:
+            deleted(None)
+            return
+        durable = consumer.config.is_durable
+        self.account.changes.carry_out(
+            self.key(name), self.store.forget_job(path, durable=durable), deleted, beside=durable
+        )
+
+    def deleted(self, consumer: Consumer, done: Done, error: BaseException | None) -> None:
+        if error is not None and not consumer.closed:
+            done(failure.STREAM_GENERAL(err=str(error)))
+            return
+        if not consumer.closed:
+            path = self.paths.pop(consumer.name, None)
+            self.store.drop(consumer)
+            self.account.gate.dismiss(consumer)
+            consumer.stop(b"409 Consumer Deleted")
+            self.stream.remove_consumer(consumer.name)
+            consumer_event.deleted(consumer)
+            if path is not None:
+                self.store.sweep(path)
+        done(consumer)
 
     # ---- while they run ----
 
-    def pause(self, name: str, until: str | None) -> Consumer:
+    def pause(self, name: str, until: str | None, done: Done = expect) -> None:
         """Deliver nothing before `until`; None: go on."""
         consumer = self.find(name)
         if until == consumer.config.pause_until:
-            return consumer
+            done(consumer)
+            return
         config = msgspec.structs.replace(consumer.config, pause_until=until)
         config.metadata = metadata.stored(config.metadata, config.required_level())
-        self.change(consumer, config)
-        now_ns = self.account.engine.clock.now_ns()
-        consumer_event.paused(
-            consumer,
-            until if until is not None else "0001-01-01T00:00:00Z",
-            until is not None and now_ns < instant_ns(until),
-        )
-        return consumer
+        self.change(consumer, config, partial(self.pause_changed, until, done))
+
+    def pause_changed(self, until: str | None, done: Done, outcome: Consumer | ApiFailure) -> None:
+        if not isinstance(outcome, ApiFailure):
+            now_ns = self.account.engine.clock.now_ns()
+            consumer_event.paused(
+                outcome,
+                until if until is not None else "0001-01-01T00:00:00Z",
+                until is not None and now_ns < instant_ns(until),
+            )
+        done(outcome)
+
+    def unpin(self, name: str, group: str) -> None:
+        consumer = self.find(name)
+        if group not in consumer.config.priority_groups:
+            raise failure.CONSUMER_INVALID_PRIORITY_GROUP()
+        consumer.unpin("admin")
+        consumer.pump()
 
     def reset(self, name: str, seq: int) -> int:
         """Go back, or on, to `seq`; 0: to what is not acknowledged. Returns where that is."""
@@ -197,13 +277,6 @@ class ConsumerSet:
         consumer.reset_to(max(seq, 1))
         return max(seq, 1)
 
-    def unpin(self, name: str, group: str) -> None:
-        consumer = self.find(name)
-        if group not in consumer.config.priority_groups:
-            raise failure.CONSUMER_INVALID_PRIORITY_GROUP()
-        consumer.unpin("admin")
-        consumer.pump()
-
     # ---- what consumers tell ----
 
     def changed(self, consumer: Consumer) -> None:
@@ -219,7 +292,12 @@ class ConsumerSet:
 
     def inactive(self, consumer: Consumer) -> None:
         """Nobody has used it for as long as it may be unused."""
-        self.delete(consumer.name)
+        if not self.account.changes.is_busy(self.key(consumer.name)):
+            self.delete(consumer.name, self.forgotten)
+
+    def forgotten(self, outcome: Consumer | ApiFailure) -> None:
+        if isinstance(outcome, ApiFailure):
+            self.account.engine.log.warn(f"An unused consumer could not be deleted: {outcome}")
 
     # ---- the end ----
 

@@ -19,6 +19,8 @@ consumer has passed is there or is lost, and is never something new.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,7 +32,7 @@ from tidelog.base.limits import (
     CONSUMER_STATES_AT_ONCE,
 )
 from tidelog.disk.disk import Disk
-from tidelog.stream.catalog import CONSUMERS, META, directory_name, read_document, remove_tree, write_document
+from tidelog.stream.catalog import CONSUMERS, META, directory_name, read_document, sweep, write_document
 from tidelog.stream.consumer_config import ConsumerConfig
 from tidelog.stream.consumer_state import State, decode_state, encode_state
 
@@ -65,6 +67,7 @@ class ConsumerStore:
         self.disk: Disk = engine.disk
         self.changed: dict[Consumer, str] = {}  # whose state is to be written, and where
         self.numbers: dict[str, int] = {}  # of the newest state, by directory
+        self.certain: set[str] = set()  # directories of streams whose directory of consumers is safe
         self._writing = False
         self._timed = False
         self._closed = False
@@ -72,36 +75,50 @@ class ConsumerStore:
 
     # ---- configurations ----
 
-    def begin(self, stream_path: str, consumer: Consumer) -> str:
-        """A directory for a consumer, and its configuration in it."""
+    def begin(self, stream_path: str, name: str) -> str:
+        """A directory for a consumer, which does not exist before a configuration is in it."""
         above = f"{stream_path}/{CONSUMERS}"
-        self.disk.make_directory(above)
-        wanted = path = f"{above}/{directory_name(consumer.name)}"
+        wanted = path = f"{above}/{directory_name(name)}"
         number = 1
         # What is left of a deleted one may still be on its way out.
         while self.disk.exists(path):
             number += 1
             path = f"{wanted}.{number}"
         self.disk.make_directory(path)
-        self.write_config(path, consumer)
-        if consumer.config.is_durable:
-            self.disk.sync_directory(above)
-            self.disk.sync_directory(stream_path)
         return path
 
-    def write_config(self, path: str, consumer: Consumer) -> None:
-        meta = ConsumerMeta(VERSION, consumer.name, consumer.created_ns, consumer.config)
-        data = msgspec.json.format(msgspec.json.encode(meta)) + b"\n"
-        write_document(self.disk, f"{path}/{META}", data, durable=consumer.config.is_durable)
+    def first_job(self, stream_path: str, path: str, consumer: Consumer) -> Callable[[], None]:
+        """Writes the configuration of a new consumer; the directory above its own is synced beside that."""
+        write, disk = self.config_job(path, consumer, consumer.config), self.disk
+        if not consumer.config.is_durable or stream_path in self.certain:
+            return write
 
-    def forget(self, path: str) -> None:
-        """The consumer does not exist any more."""
-        self.numbers.pop(path, None)
-        if self.disk.exists(f"{path}/{META}"):
-            self.disk.remove(f"{path}/{META}")
-            self.disk.sync_directory(path)
+        def job() -> None:
+            write()
+            disk.sync_directory(stream_path)
+
+        return job
+
+    def config_job(self, path: str, consumer: Consumer, config: ConsumerConfig) -> Callable[[], None]:
+        meta = ConsumerMeta(VERSION, consumer.name, consumer.created_ns, config)
+        data = msgspec.json.format(msgspec.json.encode(meta)) + b"\n"
+        return partial(write_document, self.disk, f"{path}/{META}", data, durable=config.is_durable)
+
+    def forget_job(self, path: str, *, durable: bool) -> Callable[[], None]:
+        """After that the consumer does not exist any more; `sweep` removes what is left of it."""
         disk = self.disk
-        self.engine.worker.submit(lambda: sweep(disk, path), self._swept)
+
+        def job() -> None:
+            if disk.exists(f"{path}/{META}"):
+                disk.remove(f"{path}/{META}")
+                if durable:
+                    disk.sync_directory(path)
+
+        return job
+
+    def sweep(self, path: str) -> None:
+        self.numbers.pop(path, None)
+        self.engine.worker.submit(partial(sweep, self.disk, path), self._swept)
 
     def _swept(self, _: object, error: BaseException | None) -> None:
         if error is not None:
@@ -215,8 +232,3 @@ def write_states(disk: Disk, documents: list[tuple[str, bytes]]) -> None:
         # A directory that has gone was that of a consumer that was deleted meanwhile.
         if disk.exists(path.rpartition("/")[0]):
             write_document(disk, path, data, durable=False)
-
-
-def sweep(disk: Disk, path: str) -> None:
-    if disk.exists(path):
-        remove_tree(disk, path)

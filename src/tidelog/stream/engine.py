@@ -37,6 +37,7 @@ from tidelog.stream.account import AccountStreams
 from tidelog.stream.batch import Staged
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG, Catalog, Meta, directory_name
+from tidelog.stream.change import Names
 from tidelog.stream.consumer_store import ConsumerStore
 from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
@@ -110,6 +111,7 @@ class Engine:
         self.file = Budget(self.settings.max_file_size)
         self.staged = Staged()
         self.consumer_store = ConsumerStore(self)
+        self.names = Names(disk, worker)
         self.accounts: dict[str, AccountStreams] = {}
         self.failures: dict[str, str] = {}  # directories of streams that were not opened, and why
         self._exceeded_ns: dict[str, int] = {}  # when that was told, by kind of storage
@@ -248,15 +250,21 @@ class Engine:
     # ---- opening and closing ----
 
     def open_stream_log(
-        self, path: str, config: StreamConfig, disk: Disk | None = None
+        self, path: str, config: StreamConfig, disk: Disk | None = None, *, sync_names: bool = True
     ) -> tuple[Log, Findings]:
-        return open_log(
+        log, findings = open_log(
             disk if disk is not None else self.disk,
             path,
             log_settings(config, self.settings.policy),
             self.clock,
             self.worker,
+            sync_names=sync_names,
         )
+        if config.first_seq > 1 and log.store.last_seq == 0:
+            # Of a new one; or a crash came before that was safe.
+            log.skip_to(config.first_seq)
+            log.commit()
+        return log, findings
 
     def recover(self) -> Recovery:
         """Open what is on the disk, which is ours alone from now on."""

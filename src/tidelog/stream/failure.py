@@ -32,6 +32,12 @@ class ApiFailure(TidelogError):
         self.error = error
 
 
+def expect(outcome: object) -> None:
+    """For who does not wait for what becomes of a change: it must go well."""
+    if isinstance(outcome, ApiFailure):
+        raise outcome
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One kind of refusal."""

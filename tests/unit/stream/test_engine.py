@@ -71,17 +71,23 @@ def test_a_name_is_free_while_what_is_left_of_its_stream_is_being_removed() -> N
         def submit(self, job: Any, done: Any) -> None:
             self.jobs.append((job, done))
 
-        def work(self) -> None:
-            while self.jobs:
+        def work(self, count: int | None = None) -> None:
+            while self.jobs and count != 0:
                 super().submit(*self.jobs.pop(0))
+                count = None if count is None else count - 1
 
     worker = Later()
     shore = Shore(worker=worker, settings=EngineSettings(policy=THROUGHPUT))
     shore.stream()
+    worker.work()
     shore.publish(b"S.a", b"old")
     shore.account.delete("S")
+    worker.work(1)
     shore.stream()
+    removing = worker.jobs.pop(0)
+    worker.work()
     shore.publish(b"S.a", b"new")
+    worker.jobs.append(removing)
     worker.work()
     shore.crash()
     assert shore.disk.list("$G/streams") == ["S.2"]

@@ -261,7 +261,7 @@ class Coming:
     def give_up(self) -> None:
         self.end()
         self.unpacker.abandon()
-        self.streams.forget_restore(self.path)
+        self.streams.forget_restore(self.disk, self.path)
 
 
 ENTRIES = (

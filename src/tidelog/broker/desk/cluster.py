@@ -4,6 +4,8 @@ On one server a client is told that clustering is required. `ACCOUNT.PURGE.<acco
 account asks: every stream of that account is deleted.
 """
 
+from functools import partial
+
 import msgspec
 
 from tidelog.broker.desk.request import Entry, Parts, Request
@@ -18,11 +20,18 @@ def require_cluster(_request: Request) -> Parts:
     raise failure.CLUSTER_REQUIRED()
 
 
+def tell_trouble(request: Request, outcome: object) -> None:
+    """The answer is out when the disk says that it could not delete a stream."""
+    if isinstance(outcome, failure.ApiFailure):
+        request.desk.engine.log.error(f"A stream of {request.tokens[2]} is not deleted: {outcome}")
+
+
 def purge_account(request: Request) -> Initiated:
     account = request.desk.accounts.get(request.tokens[2])
     if account is not None and account.streams is not None:
         for name in account.streams.names():
-            account.streams.delete(name)
+            if not account.streams.changes.is_busy(name):
+                account.streams.delete(name, partial(tell_trouble, request))
     return Initiated(initiated=True)
 
 

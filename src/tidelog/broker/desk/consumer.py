@@ -7,7 +7,7 @@ import msgspec
 
 from tidelog.base.instant import NO_TIME, instant_ns, timestamp
 from tidelog.base.limits import LISTED_NAMES, LISTED_STREAMS
-from tidelog.broker.desk.request import DONE, LATER, Done, Entry, Later, Request
+from tidelog.broker.desk.request import DONE, LATER, Entry, Later, Request
 from tidelog.broker.desk.stream import Page
 from tidelog.stream import failure
 from tidelog.stream.consumer import Consumer
@@ -15,6 +15,7 @@ from tidelog.stream.consumer_check import is_group_name
 from tidelog.stream.consumer_config import CreateConsumerRequest
 from tidelog.stream.consumer_info import ConsumerInfo, info_of
 from tidelog.stream.consumer_set import ConsumerSet
+from tidelog.stream.failure import ApiFailure
 from tidelog.stream.request_check import ConsumerSubject, consumer_to_create, named_consumer
 from tidelog.stream.strict import Instant, Int, InvalidJson, Uint64, decode_whole
 
@@ -89,9 +90,15 @@ def create(request: Request) -> Later:
         streams,
         lambda subject: bool(subject) and streams.post.wanted(subject.encode()),
     )
-    consumer = consumers.create(config, begin=False)
-    request.answer(described(request, consumer))
-    consumer.pump()
+
+    def done(outcome: Consumer | ApiFailure) -> None:
+        if isinstance(outcome, ApiFailure):
+            request.refuse(outcome)
+        else:
+            request.answer(described(request, outcome))
+            outcome.pump()
+
+    consumers.create(config, done, begin=False)
     return LATER
 
 
@@ -100,11 +107,19 @@ def info(request: Request) -> ConsumerInfo:
     return described(request, consumers_of(request).find(request.tokens[3]))
 
 
-def delete(request: Request) -> Done:
+def delete(request: Request) -> Later:
     request.streams  # noqa: B018  whether there may be any comes first
     request.expect_empty()
-    consumers_of(request).delete(request.tokens[3])
-    return DONE
+    consumers_of(request).delete(request.tokens[3], lambda outcome: tell(request, outcome, DONE))
+    return LATER
+
+
+def tell(request: Request, outcome: Consumer | ApiFailure, answer: msgspec.Struct) -> None:
+    """Answer when it is known what became of a change."""
+    if isinstance(outcome, ApiFailure):
+        request.refuse(outcome)
+    else:
+        request.answer(answer)
 
 
 def public(request: Request) -> list[Consumer]:
@@ -132,14 +147,15 @@ def listing(request: Request) -> tuple[msgspec.Struct, ...]:
     return Page(len(found), offset, LISTED_STREAMS), Infos(shown)
 
 
-def pause(request: Request) -> Paused:
+def pause(request: Request) -> Later:
     asked = request.decode_if_any(PauseRequest)
     request.streams  # noqa: B018  whether there may be any comes first
     until_ns = instant_ns(asked.pause_until)
     until = timestamp(until_ns) if until_ns else None
-    consumers_of(request).pause(request.tokens[3], until)
     left_ns = until_ns - request.desk.clock.now_ns()
-    return Paused(left_ns > 0, until or NO_TIME, max(left_ns, 0))
+    paused = Paused(left_ns > 0, until or NO_TIME, max(left_ns, 0))
+    consumers_of(request).pause(request.tokens[3], until, lambda outcome: tell(request, outcome, paused))
+    return LATER
 
 
 def unpin(request: Request) -> Nothing:

@@ -6,7 +6,7 @@
 
 Promises
   * Every request that it knows is answered, also with what went wrong inside. What it does not know it leaves alone.
-  * Requests of one account are carried out in the order in which they came.
+  * Requests of one client, and those for one stream or consumer, are carried out in the order in which they came.
   * Requests that streams and consumers answer themselves, because there are so many (`ELSEWHERE`), never come here: if
     nobody listens, whoever asks is told so at once.
 """

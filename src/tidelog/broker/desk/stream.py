@@ -4,9 +4,10 @@ import msgspec
 
 from tidelog.base.limits import LISTED_NAMES, LISTED_STREAMS, LISTED_SUBJECTS
 from tidelog.broker.desk.info import ClusterInfo, StreamInfo, info_of
-from tidelog.broker.desk.request import DONE, Done, Entry, Request
+from tidelog.broker.desk.request import DONE, LATER, Entry, Later, Request
 from tidelog.log.filter import Filter
 from tidelog.stream import failure
+from tidelog.stream.failure import ApiFailure
 from tidelog.stream.request_check import stream_to_create, stream_to_update
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import StreamConfigRequest
@@ -71,22 +72,38 @@ def described(request: Request, stream: Stream, *, deleted: bool = False) -> Str
     return info_of(stream, desk.settings.domain, desk.clock.now_ns(), deleted=deleted)
 
 
-def create(request: Request) -> tuple[msgspec.Struct, ...]:
+def create(request: Request) -> Later:
+    """It is answered when the stream is there for good; meanwhile others have their turn."""
     streams = request.streams
     asked = request.decode(StreamConfigRequest)
     config = stream_to_create(request.tokens[2], asked, streams)
-    stream = streams.create(config, judged=True)
-    info = described(request, stream)
-    # The peer leaves it out here, and only here.
-    info.domain = ""
-    return info, Created(did_create=True)
+
+    def done(outcome: Stream | ApiFailure) -> None:
+        if isinstance(outcome, ApiFailure):
+            request.refuse(outcome)
+            return
+        info = described(request, outcome)
+        # The peer leaves it out here, and only here.
+        info.domain = ""
+        request.answer((info, Created(did_create=True)))
+
+    streams.create(config, done, judged=True)
+    return LATER
 
 
-def update(request: Request) -> StreamInfo:
+def update(request: Request) -> Later:
     streams = request.streams
     asked = request.decode(StreamConfigRequest)
     config = stream_to_update(request.tokens[2], asked, streams, streams.consumer_configs)
-    return described(request, streams.update(config))
+
+    def done(outcome: Stream | ApiFailure) -> None:
+        if isinstance(outcome, ApiFailure):
+            request.refuse(outcome)
+        else:
+            request.answer(described(request, outcome))
+
+    streams.update(config, done)
+    return LATER
 
 
 def info(request: Request) -> tuple[msgspec.Struct, ...]:
@@ -136,11 +153,18 @@ def listing(request: Request) -> tuple[msgspec.Struct, ...]:
     return Page(len(found), offset, LISTED_STREAMS), Infos(shown)
 
 
-def delete(request: Request) -> Done:
+def delete(request: Request) -> Later:
     streams = request.streams
     request.expect_empty()
-    streams.delete(request.tokens[2])
-    return DONE
+
+    def done(outcome: Stream | ApiFailure) -> None:
+        if isinstance(outcome, ApiFailure):
+            request.refuse(outcome)
+        else:
+            request.answer(DONE)
+
+    streams.delete(request.tokens[2], done)
+    return LATER
 
 
 def purge(request: Request) -> tuple[msgspec.Struct, ...]:

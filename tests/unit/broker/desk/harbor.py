@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tidelog.base.work import Inline
+from tidelog.base.work import Inline, Worker
 from tidelog.broker.desk.desk import Desk, DeskSettings
 from tidelog.broker.settings import BrokerSettings
 from tidelog.disk.disk import Disk
@@ -40,12 +40,19 @@ class Harbor:
         engine: EngineSettings | None = None,
         desk: DeskSettings | None = None,
         settings: BrokerSettings | None = None,
+        worker: Worker | None = None,
     ) -> None:
         self.house = House(settings)
         broker = self.house.broker
         self.disk = disk if disk is not None else MemoryDisk()
         self.engine = Engine(
-            self.disk, self.house.clock, Inline(), broker.timers, broker.chance, self.house.log, engine
+            self.disk,
+            self.house.clock,
+            worker if worker is not None else Inline(),
+            broker.timers,
+            broker.chance,
+            self.house.log,
+            engine,
         )
         self.desk = Desk(self.engine, self.house.clock, desk or DeskSettings(server_name="here"))
         allowed = limits if limits is not None else {"$G": AccountLimits()}

@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
+from sim.worker import SimWorker
 from tidelog.base.limits import REQUEST_WAIT_NS
 from unit.broker.desk.harbor import Harbor, replies
+from unit.broker.house import Client
 
 
 @pytest.fixture
@@ -18,6 +20,56 @@ def harbor() -> Harbor:
 def request(subject: str, body: object = None) -> bytes:
     text = b"" if body is None else msgspec.json.encode(body)
     return b"PUB $JS.API.%b _R.1 %d\r\n%b\r\n" % (subject.encode(), len(text), text)
+
+
+def create(name: str, **fields: object) -> bytes:
+    return request(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name}.>"], **fields})
+
+
+def consumer(stream: str, name: str, **fields: object) -> bytes:
+    config = {"durable_name": name, "ack_policy": "explicit", **fields}
+    return request(f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
+
+
+class Guest:
+    """A client that listens to its own answers alone."""
+
+    def __init__(self, harbor: Harbor, number: int) -> None:
+        self.client = harbor.house.client(headers=True, no_responders=True)
+        self.inbox = b"_Q%d.1" % number
+        self.client.send(b"SUB %b 1\r\n" % self.inbox)
+
+    def send(self, data: bytes) -> None:
+        self.client.send(data.replace(b" _R.1 ", b" %b " % self.inbox))
+
+    def read(self) -> bytes:
+        return self.client.read()
+
+
+def kinds(client: Client | Guest) -> list[str]:
+    """What was answered: the type, and the code of a refusal."""
+    found = []
+    for answer in replies(client.read()):
+        kind = answer.document["type"].rpartition(".")[2].removesuffix("_response")
+        error = answer.document.get("error")
+        found.append(f"{kind} {error['err_code']}" if error else kind)
+    return found
+
+
+@pytest.fixture
+def slow() -> SimWorker:
+    return SimWorker()
+
+
+@pytest.fixture
+def shop(slow: SimWorker) -> Harbor:
+    """Where the disk takes its time; there is a stream S with a consumer c."""
+    harbor = Harbor(worker=slow)
+    for asked in (create("S"), consumer("S", "c")):
+        harbor.client.send(asked)
+        slow.run_all()
+    harbor.client.read()
+    return harbor
 
 
 def test_a_message_of_the_same_burst_is_found(harbor: Harbor) -> None:
@@ -42,8 +94,7 @@ def test_requests_keep_their_order(harbor: Harbor) -> None:
     )
     assert harbor.client.read() == b""
     harbor.tick()
-    kinds = [answer.document["type"].rpartition(".")[2] for answer in replies(harbor.client.read())]
-    assert kinds == ["stream_info_response", "account_info_response", "stream_names_response"]
+    assert kinds(harbor.client) == ["stream_info", "account_info", "stream_names"]
 
 
 def test_nothing_waits_where_all_is_committed(harbor: Harbor) -> None:
@@ -66,3 +117,106 @@ def test_a_request_for_a_stream_that_goes_away_is_answered(harbor: Harbor) -> No
     first, second = replies(harbor.client.read())
     assert first.document["success"]
     assert second.document["error"]["err_code"] == 10059
+
+
+def test_a_request_of_another_client_goes_on(harbor: Harbor) -> None:
+    other = Guest(harbor, 2)
+    harbor.client.send(b"PUB S.a 1\r\nx\r\n" + request("STREAM.INFO.S") + request("INFO"))
+    other.send(request("STREAM.INFO.S") + request("INFO"))
+    third = Guest(harbor, 3)
+    third.send(request("INFO") + request("STREAM.NAMES"))
+    assert kinds(third) == ["account_info", "stream_names"]
+    assert kinds(other) == []
+    harbor.tick()
+    assert kinds(other) == ["stream_info", "account_info"]
+
+
+def test_a_stream_is_answered_when_it_is_there_for_good(shop: Harbor, slow: SimWorker) -> None:
+    other = Guest(shop, 2)
+    shop.client.send(create("T"))
+    other.send(b"PUB T.a _R.1 1\r\nx\r\n")
+    # Nobody takes that yet.
+    assert replies(other.read())[0].header.startswith(b"NATS/1.0 503")
+    shop.client.send(create("U") + request("STREAM.NAMES"))
+    # Others go on, also those who do the same.
+    assert kinds(shop.client) == ["stream_names"]
+    slow.run_all()
+    assert kinds(shop.client) == ["stream_create", "stream_create"]
+
+
+def test_requests_for_a_stream_that_is_being_made_wait(shop: Harbor, slow: SimWorker) -> None:
+    other = Guest(shop, 2)
+    shop.client.send(create("T") + consumer("T", "d"))
+    other.send(request("STREAM.INFO.T"))
+    # The same again is answered as new, but not before it is true; another one of the name is refused.
+    third = Guest(shop, 3)
+    third.send(create("T") + create("T", max_msgs=5))
+    shop.house.advance(REQUEST_WAIT_NS / 1e9)
+    assert (kinds(shop.client), kinds(other), kinds(third)) == ([], [], [])
+    slow.run_all()
+    assert kinds(shop.client) == ["stream_create", "consumer_create"]
+    assert kinds(other) == ["stream_info"]
+    assert kinds(third) == ["stream_create", "stream_create 10058"]
+
+
+def test_a_stream_is_judged_by_what_others_will_be(shop: Harbor, slow: SimWorker) -> None:
+    other = Guest(shop, 2)
+    shop.client.send(
+        request(
+            "STREAM.UPDATE.S", {"name": "S", "subjects": ["S.>", "mine"], "duplicate_window": 120_000_000_000}
+        )
+    )
+    other.send(request("STREAM.CREATE.T", {"name": "T", "subjects": ["mine"]}))
+    slow.run_all()
+    assert (kinds(shop.client), kinds(other)) == (["stream_update"], ["stream_create 10065"])
+    shop.client.send(request("STREAM.DELETE.S"))
+    other.send(request("STREAM.CREATE.T", {"name": "T", "subjects": ["mine"]}))
+    slow.run_all()
+    assert (kinds(shop.client), kinds(other)) == (["stream_delete"], ["stream_create"])
+
+
+def test_consumers_are_made_side_by_side_and_each_in_order(shop: Harbor, slow: SimWorker) -> None:
+    other = Guest(shop, 2)
+    shop.client.send(b"".join(consumer("S", name) for name in "def"))
+    other.send(request("CONSUMER.INFO.S.d") + request("CONSUMER.DELETE.S.d") + request("CONSUMER.INFO.S.d"))
+    assert (kinds(shop.client), kinds(other)) == ([], [])
+    third = Guest(shop, 3)
+    third.send(request("CONSUMER.INFO.S.c"))
+    assert kinds(third) == ["consumer_info"]
+    slow.run_all()
+    assert kinds(shop.client) == ["consumer_create"] * 3
+    assert kinds(other) == ["consumer_info", "consumer_delete", "consumer_info 10014"]
+
+
+def test_a_consumer_goes_on_until_its_deletion_is_certain(shop: Harbor, slow: SimWorker) -> None:
+    shop.client.send(b"PUB S.a 1\r\nx\r\n")
+    shop.tick()
+    slow.run_all()
+    shop.client.send(request("CONSUMER.DELETE.S.c") + b"PUB $JS.API.CONSUMER.MSG.NEXT.S.c _R.9 0\r\n\r\n")
+    (delivered,) = replies(shop.client.read())
+    assert delivered.subject == "S.a"
+    slow.run_all()
+    assert kinds(shop.client) == ["consumer_delete"]
+
+
+def test_a_stream_that_goes_takes_with_it_a_consumer_that_is_being_made(
+    shop: Harbor, slow: SimWorker
+) -> None:
+    other = Guest(shop, 2)
+    other.send(request("STREAM.DELETE.S"))
+    shop.client.send(consumer("S", "d"))
+    slow.run_all()
+    assert (kinds(other), kinds(shop.client)) == (["stream_delete"], ["consumer_create 10059"])
+    shop.client.send(create("S"))
+    slow.run_all()
+    other.send(consumer("S", "d"))
+    shop.client.send(request("STREAM.DELETE.S"))
+    slow.run_all()
+    assert (kinds(other), kinds(shop.client)) == (["consumer_create"], ["stream_create", "stream_delete"])
+
+
+def test_a_pause_is_answered_when_it_is_certain(shop: Harbor, slow: SimWorker) -> None:
+    shop.client.send(request("CONSUMER.PAUSE.S.c", {"pause_until": "2100-01-01T00:00:00Z"}))
+    assert kinds(shop.client) == []
+    slow.run_all()
+    assert kinds(shop.client) == ["consumer_pause"]
