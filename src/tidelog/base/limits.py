@@ -297,6 +297,10 @@ FAST_BATCH_FLOW_MOST = 65_535
 # So long a request waits at most for what was published before it to be committed.
 REQUEST_WAIT_NS = 1_000_000_000
 
+# Followers of a log that wait are found by the routes of what was committed, unless so many targets would be
+# looked at for each of them: then all are called. To call one in vain costs about as much.
+FOLLOWERS_WAKE_ALL = 500
+
 # Schedules are looked at this often at least: somebody may set the clock.
 SCHEDULE_LOOK_NS = 60_000_000_000
 # After so many changes it is written down which schedules there are; what came later is read again after a crash.

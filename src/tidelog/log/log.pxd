@@ -3,8 +3,8 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from tidelog.log.bound cimport Bounds
+from tidelog.log.horizon cimport Horizon
 from tidelog.log.index cimport Selection
-from tidelog.log.read cimport Horizon
 from tidelog.log.record cimport Head
 from tidelog.log.store cimport Store
 

@@ -17,6 +17,7 @@ subjects. Sequences start at 1, only grow, and are never given out twice.
 
     log.get(seq), log.next(filter, seq), log.previous(filter, seq), log.count(filter, seq)
     log.reader(...)                                 a cursor, in either direction (log.read)
+    log.follow(filter, callback)                    who wants to hear of what is committed (log.horizon)
     log.state(), log.configure(settings), log.close()
 
 Promises, beside those of `store`, `commit` and `read`
@@ -43,6 +44,7 @@ from tidelog.log.tail cimport Run
 from tidelog.log.commit import Committer
 from tidelog.log.compact import check_keys
 from tidelog.log.filter cimport Filter
+from tidelog.log.horizon cimport Follower, Horizon
 from tidelog.log.index cimport Selection
 from tidelog.log.policy import AckLevel
 from tidelog.log.read cimport Reader, message_of
@@ -111,6 +113,10 @@ cdef class Log:
             # There is no place for the next segment, or no word for what it may be given.
             raise self.refuse(error, "another segment could not be begun") from error
         seq = self.store.last_seq
+        if self.horizon.watched:
+            self.horizon.note(
+                self.store.slot, self.store.index.lists.size(self.store.slot) == 1, subject, subject_size
+            )
         if expiry_ns:
             self.expiries.add(expiry_ns, seq)
         if self.bounds.any:
@@ -158,6 +164,7 @@ cdef class Log:
             if self.store.has_rolled():
                 # Nothing in a new segment is safe before its name is.
                 self.committer.renamed(self.keeper.sync_names)
+            self.horizon.wrote(self.store.last_seq)
             self.committer.wrote(self.store.last_seq, size, self.store.files_written())
         self.keeper.after_commit(self)
 
@@ -201,9 +208,10 @@ cdef class Log:
 
     def committed(self) -> None:
         """The committer has moved."""
-        self.horizon.move(self.committer.committed_seq)
+        self.horizon.committed_seq = self.committer.committed_seq
         if self.on_commit is not None:
             self.on_commit()
+        self.horizon.wake()
 
     def fail(self, failure: StorageError) -> None:
         """Nothing is taken any more; what is committed can be read."""
@@ -429,6 +437,10 @@ cdef class Log:
     def seq_at_time(self, int64_t ts_ns) -> int:
         """The oldest message that is not older than `ts_ns`, committed or not; behind the last one, if all are."""
         return self.store.seq_at_time(ts_ns)
+
+    def follow(self, Filter filter not None, callback) -> Follower:
+        """Somebody who wants to hear of messages that match (log.horizon)."""
+        return Follower(self.horizon, filter, callback, self.store.last_seq)
 
     def reader(
         self, Filter filter=None, *, start=None, start_seq=None, start_ts_ns=None, bint backward=False,

@@ -4,19 +4,13 @@ from libc.stdint cimport int64_t, uint64_t
 
 from tidelog.log.tail cimport Run
 from tidelog.log.filter cimport Filter
+from tidelog.log.horizon cimport Horizon
 from tidelog.log.index cimport Selection, SubjectIndex
 from tidelog.log.record cimport Head
 from tidelog.log.store cimport Store
 
 
 cdef object message_of(Head* head)
-
-
-cdef class Horizon:
-    cdef readonly uint64_t committed_seq    # readers see nothing beyond
-    cdef dict armed                         # readers that want to hear of more, as keys, in their order
-
-    cdef int move(self, uint64_t seq) except -1
 
 
 cdef class Batch:

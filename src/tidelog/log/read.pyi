@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterator
 
 from tidelog.log.fact import Lost, Trimmed
 from tidelog.log.filter import Filter
+from tidelog.log.horizon import Horizon
 from tidelog.log.store import Store
 
 class Message:
@@ -14,11 +15,6 @@ class Message:
     def __init__(
         self, seq: int, ts_ns: int, subject: bytes, header: bytes, payload: bytes, expiry_ns: int
     ) -> None: ...
-
-class Horizon:
-    committed_seq: int
-    def __init__(self, committed_seq: int) -> None: ...
-    def waiting(self) -> int: ...
 
 class Batch:
     count: int

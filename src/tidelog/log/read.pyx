@@ -58,27 +58,6 @@ cdef object message_of(Head* head):
     )
 
 
-cdef class Horizon:
-    """How far readers see, and who wants to hear when that moves."""
-
-    def __init__(self, uint64_t committed_seq) -> None:
-        self.committed_seq = committed_seq
-        self.armed = {}
-
-    cdef int move(self, uint64_t seq) except -1:
-        cdef dict armed
-        self.committed_seq = seq
-        if self.armed:
-            armed = self.armed
-            self.armed = {}
-            for reader in armed:
-                (<Reader>reader).wake()
-        return 0
-
-    def waiting(self) -> int:
-        return len(self.armed)
-
-
 cdef class Batch:
     """Some messages, where they lie. They stay readable for as long as the batch does."""
 

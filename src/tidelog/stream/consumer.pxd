@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from tidelog.log.horizon cimport Follower
 from tidelog.log.record cimport Head
 from tidelog.stream.ack cimport AckKind, AckSubject
 from tidelog.stream.position cimport Position
@@ -22,6 +23,7 @@ cdef class Consumer(Position):
     cdef readonly int64_t paused_until_ns  # by the wall; 0: it is not
     cdef Post post
     cdef object timers
+    cdef Follower follower                 # None: not started
     cdef bint headers_only
     cdef int64_t inactive_ns               # how long it may be so; 0: for ever
     cdef int64_t idle_ns                   # when somebody was there last

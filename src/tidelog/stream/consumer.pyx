@@ -79,17 +79,25 @@ cdef class Consumer(Position):
 
     def start(self) -> None:
         """Be ready to deliver; `pump` begins with it."""
+        self.follow()
         if self.waiting is None:
             self.post.interest.watch(self.deliver_subject, self.interest_changed)
             self.active = self.listened_to()
         self.schedule()
+
+    def follow(self) -> None:
+        """Hear of what is committed and matches."""
+        if self.follower is not None:
+            self.follower.close()
+        self.follower = self.stream.log.follow(self.filter, self.pump)
 
     def stop(self, bytes status=None) -> None:
         """Deliver nothing more. Who waits is told `status`, if there is one."""
         if self.closed:
             return
         self.closed = True
-        self.stream.disarm(self)
+        if self.follower is not None:
+            self.follower.close()
         if self.waiting is None:
             self.post.interest.unwatch(self.deliver_subject, self.interest_changed)
         if self.timer is not None:
@@ -111,6 +119,7 @@ cdef class Consumer(Position):
         if filter != self.filter:
             self.filter = filter
             self.course.change(filter)
+            self.follow()
         if self.waiting is None:
             self.active = self.listened_to()
             if before.rate_limit_bps != config.rate_limit_bps:
@@ -172,9 +181,9 @@ cdef class Consumer(Position):
             if self.waiting.hurried and self.pace.hold_ns <= self.now_ns and not self.held:
                 self.waiting.settle(self.now_ns, at_end, False)
             if self.waiting.count:
-                self.stream.arm(self)
+                self.follower.arm(not at_end)
         elif self.active:
-            self.stream.arm(self)
+            self.follower.arm(not at_end)
         return 0
 
     cdef bint ready(self) except -1:

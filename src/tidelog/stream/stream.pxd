@@ -13,9 +13,6 @@ cdef class Stream(Intake):
     cdef readonly object feeds           # Feeds of a mirror or from sources; None: there are none
     cdef bint work_queue
     cdef public object keeper            # ConsumerSet; None: not yet
-    cdef dict armed                      # consumers that want to hear of more, as keys, in their order
 
     cdef int tell_refusing(self) except -1
-    cdef int arm(self, consumer) except -1
-    cdef int disarm(self, consumer) except -1
     cpdef bint acked(self, consumer, uint64_t seq) except -1

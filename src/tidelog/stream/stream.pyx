@@ -42,7 +42,6 @@ cdef class Stream(Intake):
         self.post = account.post
         self.budget = account.budget(config.storage)
         self.consumers = {}
-        self.armed = {}
         self.subscriptions = []
         self.last_id = b""
         self.dedupe = Dedupe(0)
@@ -179,13 +178,7 @@ cdef class Stream(Intake):
 
     def committed(self) -> None:
         """Readers see more than before."""
-        cdef dict armed
         self.flush()
-        if self.armed:
-            armed = self.armed
-            self.armed = {}
-            for consumer in armed:
-                consumer.pump()
 
     def flush(self) -> None:
         self.receipts.release(self.post, self.log.horizon.committed_seq)
@@ -240,19 +233,6 @@ cdef class Stream(Intake):
         return purged
 
     # ---- consumers ----
-
-    cdef int arm(self, consumer) except -1:
-        """Pump it, once, when more is committed."""
-        self.armed[consumer] = None
-        return 0
-
-    cdef int disarm(self, consumer) except -1:
-        self.armed.pop(consumer, None)
-        return 0
-
-    def waiting_consumers(self) -> int:
-        """How many consumers want to hear of more."""
-        return len(self.armed)
 
     def add_consumer(self, consumer) -> None:
         self.consumers[consumer.name] = consumer

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from tidelog.base.clock import ManualClock
 from tidelog.base.work import Inline, Worker
 from tidelog.disk.disk import Disk
@@ -65,6 +68,21 @@ class LogCase:
 
     def segment(self, seq: int) -> bytearray:
         return self.memory.files[segment_path("log", seq)]
+
+
+class Later:
+    """Does jobs when told."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = []
+
+    def submit(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        self.jobs.append((job, done))
+
+    def run_all(self) -> None:
+        while self.jobs:
+            job, done = self.jobs.pop(0)
+            done(job(), None)
 
 
 Facts = list[Trimmed | Lost]

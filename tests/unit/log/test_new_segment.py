@@ -1,13 +1,11 @@
 """Nothing in a new segment is acknowledged before the segment's name is on the medium."""
 
-from collections.abc import Callable
-from typing import Any
-
 from tidelog.base.clock import ManualClock
 from tidelog.disk.memory import MemoryDisk
 from tidelog.log.policy import STRICT, THROUGHPUT
 from tidelog.log.recover import open_log
 from tidelog.log.settings import LogSettings
+from unit.log.log_case import Later
 
 
 class Names(MemoryDisk):
@@ -20,21 +18,6 @@ class Names(MemoryDisk):
     def sync_directory(self, path: str) -> None:
         self.events.append("names")
         super().sync_directory(path)
-
-
-class Later:
-    """Does jobs when told."""
-
-    def __init__(self) -> None:
-        self.jobs: list[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = []
-
-    def submit(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
-        self.jobs.append((job, done))
-
-    def run_all(self) -> None:
-        while self.jobs:
-            job, done = self.jobs.pop(0)
-            done(job(), None)
 
 
 def test_the_sync_that_covers_a_new_segment_covers_its_name() -> None:

@@ -194,6 +194,36 @@ def test_what_is_not_committed_does_not_come(quay: Quay) -> None:
     assert [one.seq for one in quay.take()] == [1]
 
 
+def test_only_consumers_that_want_a_message_are_looked_at(quay: Quay) -> None:
+    """FOLLOW-1, CONSUMER-7"""
+    stream = quay.stream()
+    for number in range(50):
+        consumer = quay.consumer(f"c{number}", filter_subject=f"S.{number}")
+        quay.ask(consumer, {"batch": 2, "expires": 5 * SECOND})
+    quay.send(b"S.elsewhere", reply=None)
+    quay.send(b"S.7", reply=None)
+    quay.engine.commit()
+    assert [one.subject for one in quay.take()] == [b"S.7"]
+    assert stream.log.horizon.waiting() == 50
+    quay.send(b"S.7", reply=None)
+    quay.engine.commit()
+    assert [one.subject for one in quay.take()] == [b"S.7"]
+    assert stream.log.horizon.waiting() == 49
+
+
+def test_who_is_held_back_goes_on_when_what_it_waits_for_has_gone(quay: Quay) -> None:
+    """CONSUMER-6: what waits for an acknowledgement goes with the message, and makes room."""
+    stream = quay.stream(max_msgs=3)
+    consumer = quay.consumer(filter_subject="S.0", max_ack_pending=1)
+    quay.fill(2)
+    assert [one.seq for one in quay.ask(consumer, {"batch": 2, "expires": 5 * SECOND})] == [1]
+    for _ in range(2):
+        quay.send(b"S.other", reply=None)
+    quay.engine.commit()
+    assert stream.log.store.first_seq == 2
+    assert [one.seq for one in quay.take()] == [2]
+
+
 def test_an_idle_consumer_costs_no_timer_and_is_in_no_list(quay: Quay) -> None:
     """CONSUMER-7"""
     stream = quay.stream()
@@ -201,7 +231,7 @@ def test_an_idle_consumer_costs_no_timer_and_is_in_no_list(quay: Quay) -> None:
         quay.consumer(f"c{number}")
     assert quay.timers.next_due_ns() is None
     quay.fill(3)
-    assert stream.waiting_consumers() == 0
+    assert stream.log.horizon.waiting() == 0
     consumer = quay.consumer("last")
     quay.fetch(consumer, 10)
-    assert stream.waiting_consumers() == 0
+    assert stream.log.horizon.waiting() == 0

@@ -11,11 +11,13 @@ from tidelog.bench.store.figure import Figure, at_most
 from tidelog.bench.store.flock import Flock
 from tidelog.bench.store.stage import Stage, child, device_mix, disk_at, opened, settle
 from tidelog.disk.real import RealDisk, RealFile
+from tidelog.log.filter import Filter
 from tidelog.log.log import Start
 
 BATCH = 1024
+ONE_BY_ONE, TOGETHER, ELSEWHERE = "told one by one", "told together", "that wait for other subjects"
 OPENINGS = 10_000
-FOLLOWERS = ((1, False), (100, False), (1_000, False), (1_000, True))
+FOLLOWERS = ((1, ONE_BY_ONE), (100, ONE_BY_ONE), (1_000, ONE_BY_ONE), (1_000, TOGETHER), (1_000, ELSEWHERE))
 READERS = 10_000
 STALL = 1_000_000
 
@@ -84,38 +86,41 @@ class ReaderMemory:
 class Followers:
     """What registered followers cost those who append: rounds with and without them take turns.
 
-    All of them are told of every commit: together, as a server tells those of a stream, or one by one, where each
-    registers again, in the same thread. What they would then read is their own affair.
+    Those who want everything are told of every commit: together, as the owner of a log is, or one by one, where each
+    registers again, in the same thread; what they would then read is their own affair. Others wait for subjects on
+    which nothing comes.
     """
 
     def measure(self, stage: Stage) -> Iterator[Figure]:
-        for count, together in FOLLOWERS:
+        for count, how in FOLLOWERS:
             ratios = []
             for _ in range(stage.rounds):
-                ratios.append(100 * (self.cost(stage, count, together) / self.cost(stage, 0) - 1))
-            how = "together" if together else "one by one"
+                ratios.append(100 * (self.cost(stage, count, how) / self.cost(stage, 0, how) - 1))
             yield Figure(
-                f"append is slower with {count:,} told {how}",
+                f"append is slower with {count:,} {how}",
                 "%",
                 tuple(ratios),
-                at_most(5) if together else None,
+                None if how == ONE_BY_ONE else at_most(5),
             )
 
-    def cost(self, stage: Stage, followers: int, together: bool = False) -> float:
+    def cost(self, stage: Stage, followers: int, how: str) -> float:
         """CPU seconds of this thread for the same appends."""
         mix = device_mix(1)
         with opened(disk_at(None), stage.settings()) as (logs, worker):
             (log,) = logs
             load.append(logs, mix, BATCH, BATCH, worker=worker)
-            flock = Flock(log, followers, together)
+            flock = Flock(log, 0 if how == ELSEWHERE else followers, together=how == TOGETHER)
+            for number in range(followers if how == ELSEWHERE else 0):
+                log.follow(Filter(b"elsewhere.%d" % number), flock.ring).wait()
             commits = stage.count(STALL) // BATCH
             start_s = time.thread_time()
             for _ in range(commits):
                 load.append(logs, mix, BATCH, BATCH, worker=worker)
                 flock.arm_again()
             spent_s = time.thread_time() - start_s
-            wakes = commits * (1 if together else followers)
+            wakes = commits * {ONE_BY_ONE: followers, TOGETHER: 1, ELSEWHERE: 0}[how]
             require(flock.wakes == wakes, f"{flock.wakes} wakes of {followers} and {commits} commits")
+            require(log.horizon.waiting() == (0 if how == TOGETHER else followers), "somebody does not wait")
         return spent_s
 
 
