@@ -1,12 +1,10 @@
 """Bad days of a server with streams: what clients and the operator are told, and what is there afterwards."""
 
 import json
-import os
 import select
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,34 +107,6 @@ def test_memory_has_a_limit_and_what_is_over_it_is_refused(start: StartServer, t
 
 
 # ---- consumers ----
-
-
-@pytest.mark.timeout(120)
-def test_ten_thousand_consumers(start: StartServer, tmp_path: Path) -> None:
-    count = 10_000
-    server = start(flags=store(tmp_path))
-    with Bystander(server, delay_s=10.0), Api(server.port) as api:
-        api.ask("STREAM.CREATE.S", MEMORY)
-        before = resident(server)
-        begun = time.monotonic()
-        for number in range(count):
-            assert "error" not in consumer(api, f"c{number}", filter_subject=f"s.{number % 100}")
-        took_s = time.monotonic() - begun
-        used = (resident(server) - before) / count
-        for number in range(100):
-            assert "error" not in publish(api, subject=f"s.{number}")
-        for number in (0, 99, 5_000, 9_999):
-            api.socket.sendall(b"PUB $JS.API.CONSUMER.MSG.NEXT.S.c%d _I.x 0\r\n\r\n" % number)
-            assert api.next() == b"x"
-        assert api.ask("CONSUMER.NAMES.S")["total"] == count
-        print(f"\n{count} consumers in {took_s:.1f} s, {used / 1024:.1f} KiB each")
-        assert used < 16 * 1024
-        api.ask("STREAM.DELETE.S")
-
-
-def resident(server: ServerProcess) -> int:
-    pages = int(Path(f"/proc/{server.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_messages_of_a_client_that_vanished_go_to_another(start: StartServer, tmp_path: Path) -> None:
