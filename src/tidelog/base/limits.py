@@ -330,6 +330,10 @@ FEED_RETRY_NS = 1_000_000_000
 SOURCES_UNSAID = 50_000
 # And after so many of all kinds, which would have to be looked through.
 SOURCES_UNREAD = 500_000
+# Where what nobody wants is not kept: of so many subjects it is remembered which consumers want them, and of so many
+# messages who of them is not done. Some megabytes for a stream at most.
+TAKER_SUBJECTS_KEPT = 16_384
+TAKER_PLACES_KEPT = 65_536
 # How long after an acknowledgement a consumer's state is written: what a crash may let come again. So many states are
 # written at once, which takes some ten milliseconds in the background; when the disk refuses, it is tried again later.
 CONSUMER_STATE_DELAY_NS = 100_000_000

@@ -8,6 +8,7 @@ from tidelog.stream.dedupe cimport Dedupe
 from tidelog.stream.post cimport Post
 from tidelog.stream.publish cimport Fields
 from tidelog.stream.receipt cimport Receipts
+from tidelog.stream.taker cimport Takers
 from tidelog.stream.tick cimport Tick
 from tidelog.subject.route cimport Subscriber
 
@@ -37,6 +38,7 @@ cdef class Checks(Subscriber):
     cdef readonly str name
     cdef readonly Log log
     cdef readonly dict consumers         # name -> consumer
+    cdef Takers takers                   # which of them want what; None: nobody has asked yet
     cdef readonly bint stopped
     cdef readonly Receipts receipts
     cdef readonly Dedupe dedupe

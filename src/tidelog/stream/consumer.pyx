@@ -120,6 +120,7 @@ cdef class Consumer(Position):
             self.filter = filter
             self.course.change(filter)
             self.follow()
+            self.stream.filter_changed(self)
         if self.waiting is None:
             self.active = self.listened_to()
             if before.rate_limit_bps != config.rate_limit_bps:

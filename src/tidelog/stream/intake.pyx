@@ -31,6 +31,7 @@ from tidelog.stream.publish cimport (
     BATCH_COMMIT, BATCH_ID, BATCH_SEQ, MSG_ID, REQUIRED_API_LEVEL, ROLLUP, find_fields, has, schedules, sequence_of,
     value_of,
 )
+from tidelog.stream.taker cimport Takers
 
 cdef Py_ssize_t HEADER_MOST = limits.STREAM_HEADER_SIZE
 cdef int64_t SECOND_NS = 1_000_000_000
@@ -369,10 +370,9 @@ cdef class Intake(Checks):
 
     cdef bint wanted(self, const char* subject, Py_ssize_t size) except -1:
         """Whether a consumer wants messages of this subject."""
-        for consumer in self.consumers.values():
-            if (<Filter>consumer.filter).matches(subject, size):
-                return True
-        return False
+        if self.takers is None:
+            self.takers = Takers(self.consumers.values())
+        return self.takers.wants(subject, size)
 
 
 def limit_text(error) -> str:

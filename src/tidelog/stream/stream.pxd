@@ -15,4 +15,5 @@ cdef class Stream(Intake):
     cdef public object keeper            # ConsumerSet; None: not yet
 
     cdef int tell_refusing(self) except -1
+    cdef int filter_changed(self, consumer) except -1
     cpdef bint acked(self, consumer, uint64_t seq) except -1

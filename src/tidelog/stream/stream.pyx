@@ -27,6 +27,7 @@ from tidelog.stream.batch import mend
 from tidelog.stream.dedupe cimport Dedupe
 from tidelog.stream.feed import Feeds
 from tidelog.stream.receipt cimport Receipts
+from tidelog.stream.taker cimport Takers
 from tidelog.stream.schedule import Schedules
 from tidelog.subject.route import Subscription
 
@@ -236,10 +237,21 @@ cdef class Stream(Intake):
 
     def add_consumer(self, consumer) -> None:
         self.consumers[consumer.name] = consumer
+        if self.takers is not None:
+            self.takers.add(consumer)
+
+    cdef int filter_changed(self, consumer) except -1:
+        """A consumer wants other messages than before."""
+        if self.takers is not None and consumer.name in self.consumers:
+            self.takers.remove(consumer)
+            self.takers.add(consumer)
+        return 0
 
     def remove_consumer(self, str name not None) -> None:
         """The consumer is gone; what only it wanted goes too."""
         consumer = self.consumers.pop(name, None)
+        if consumer is not None and self.takers is not None:
+            self.takers.remove(consumer)
         if consumer is None or not self.by_interest or self.stopped:
             return
         self.drop_all_done(consumer.filter)
@@ -253,13 +265,9 @@ cdef class Stream(Intake):
 
     def drop_if_done(self, uint64_t seq) -> bool:
         """Remove a message that no consumer needs any more."""
-        message = self.log.get(seq)
-        if message is None:
-            return False
-        for consumer in self.consumers.values():
-            if consumer.filter.accepts(message.subject) and consumer.needs(seq):
-                return False
-        return self.log.remove(seq)
+        if self.takers is None:
+            self.takers = Takers(self.consumers.values())
+        return self.takers.is_free(seq, self.log) and self.log.remove(seq)
 
     cpdef bint acked(self, consumer, uint64_t seq) except -1:
         """A consumer is done with a message. Tells whether that removed it."""
