@@ -113,7 +113,7 @@ class Promise:
         self.adopt(log, found)
 
     def check_flip(self, log: Log, findings: Findings, path: str, packed: bool) -> None:
-        """After one bit was turned at rest: at most the record that it hit is lost, and that is said."""
+        """After one bit was turned at rest: at most the record that it hit is lost, and that is said; packed, none."""
         said = {seq for start_seq, end_seq in findings.lost for seq in range(start_seq, end_seq)}
         log.store.on_lost = lambda start_seq, end_seq: said.update(range(start_seq, end_seq))
         found = by_seq(log)
@@ -122,7 +122,7 @@ class Promise:
         if not path.endswith(".seg"):
             assert not missing, f"a bit of {path} has cost {sorted(missing)}"
         if missing:
-            assert packed or len(missing) == 1, f"one bit of {path} has cost {sorted(missing)}"
+            assert len(missing) <= (not packed), f"one bit of {path} has cost {sorted(missing)}"
             assert missing <= said or findings.cut_size, f"nobody says that {sorted(missing)} are lost"
 
     def check_erased(self, image: dict[str, bytes], salt: int) -> None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidelog.base.chance import Chance
 from tidelog.base.clock import ManualClock
 from tidelog.base.work import Inline
 from tidelog.disk.memory import MemoryDisk
+from tidelog.log.key_ring import SECRET_SIZE, Key, KeyRing
 from tidelog.log.log import Log
+from tidelog.log.packed import PackedFile, is_packed
 from tidelog.log.policy import STRICT
 from tidelog.log.read import Message
 from tidelog.log.recover import Findings, open_log
 from tidelog.log.settings import LogSettings
 
 SETTINGS = LogSettings(policy=STRICT, segment_size=500, window_size=0)
+KEYS = KeyRing((Key("one", b"1" * SECRET_SIZE),))
 
 
-def opened(disk: MemoryDisk) -> tuple[Log, Findings]:
-    return open_log(disk, "log", SETTINGS, ManualClock(), Inline())
+def opened(disk: MemoryDisk, settings: LogSettings = SETTINGS) -> tuple[Log, Findings]:
+    return open_log(disk, "log", settings, ManualClock(), Inline())
 
 
 def small_log(closed: bool) -> dict[str, bytes]:
@@ -104,3 +109,36 @@ def test_bits_anywhere_in_a_larger_log(seed: int) -> None:
         lost = sum(end_seq - start_seq for start_seq, end_seq in log.state().lost)
         assert count >= 599, f"byte {pos} of {name}"
         assert count == 600 or lost == 1 or findings.cut_size or findings.lost, f"byte {pos} of {name}"
+
+
+@pytest.mark.parametrize(
+    "method", [{"compression": "zstd"}, {"encrypt": True}, {"compression": "zstd", "encrypt": True}]
+)
+@pytest.mark.parametrize("closed", [False, True])
+def test_one_bit_in_every_byte_of_packed_segments(method: dict[str, Any], closed: bool) -> None:
+    """Nothing is lost by it, and it is said, but where no more than an index is made again."""
+    settings = LogSettings(policy=STRICT, segment_size=1500, window_size=0, keys=KEYS, **method)
+    disk = MemoryDisk()
+    log, _ = opened(disk, settings)
+    for number in range(60):
+        log.append(b"s.%d" % (number % 3), b"message %d" % number, b"header")
+        log.commit()
+    log.remove(5)
+    log.commit()
+    if closed:
+        log.close()
+    files = {name: bytes(data) for name, data in disk.files.items()}
+    packed = [name for name, data in files.items() if name.endswith(".seg") and is_packed(data)]
+    assert len(packed) >= 2
+    whole = messages(opened(disk_with(files), settings)[0])
+    assert len(whole) == 59
+    for name in packed:
+        for pos in range(len(files[name])):
+            damaged = bytearray(files[name])
+            damaged[pos] ^= 1 << pos % 8
+            log, findings = opened(disk_with({**files, name: bytes(damaged)}), settings)
+            where = f"bit {pos % 8} of byte {pos} of {name}"
+            assert messages(log) == whole, where
+            block = PackedFile(disk_with({name: bytes(damaged)}).open(name), KEYS).damage == []
+            log.tick()
+            assert log.keeper.figures.repaired == block or findings.notes, where

@@ -127,6 +127,10 @@ CURSOR_CHANGES_UNSYNCED = 65_536
 # a second's work.
 LOG_RESYNC_SIZE = 16 * MIB
 
+# Where the header of a log's only segment is damaged, so much is read to learn from its records of which log it is: a
+# tenth of a second's work, whatever somebody has put into payloads.
+SALT_SEARCH_SIZE = 256 * MIB
+
 # A packed segment is read, and damaged, block by block: large enough for zstd to find what repeats, small enough
 # that a single message costs well below a millisecond.
 PACKED_BLOCK_SIZE = 64 * KIB

@@ -81,7 +81,7 @@ class Rewriting:
 
     def run(self) -> Rewritten:
         base_seq, end_seq = self.stretch
-        old, read_size, packed_before = self.read()
+        old, read_size, packed_before, turned = self.read()
         new = old
         if self.dead.count:
             rewritten = rewrite(old, base_seq, end_seq, self.salt, self.dead, self.floor_seq, self.earlier)
@@ -90,7 +90,7 @@ class Rewriting:
             # An index is told from that of the other by the size: two of the same size must be the same.
             if len(rewritten) < len(old) or self.demanded:
                 new = rewritten
-        if new is old and (packed_before or not self.settings.packs):
+        if new is old and not turned and (packed_before or not self.settings.packs):
             raise NotRewritten(f"{self.path} does not become smaller, and is left as it is")
         found = survey(new, base_seq, self.salt, expected_end=len(new))
         if found.damages:
@@ -110,16 +110,14 @@ class Rewriting:
         side.take_rows()
         return Rewritten(side, stored is not new, read_size, len(stored), new is not old)
 
-    def read(self) -> tuple[bytes, int, bool]:
-        """The plain bytes, the size of the file, and whether it is packed."""
+    def read(self) -> tuple[bytes, int, bool, bool]:
+        """The plain bytes, the size of the file, whether it is packed, and whether a bit of it has turned."""
         file = open_plain(self.disk, self.path, self.settings.keys)
-        packed = isinstance(file, PackedFile)
         try:
-            return (
-                file.read(0, file.size),
-                file.file.size if isinstance(file, PackedFile) else file.size,
-                packed,
-            )
+            data = file.read(0, file.size)
+            if isinstance(file, PackedFile):
+                return data, file.file.size, True, bool(file.repairs)
+            return data, file.size, False, False
         finally:
             file.close()
 
@@ -160,11 +158,13 @@ class Compactor:
         self.trouble = trouble
         self.on_idle = on_idle  # a segment is not busy any more
         self.under_way: Segment | None = None
+        self._mending = False  # the one under way, for no other reason
         self.halted = False
         self.held = False  # nothing is rewritten but what is demanded
         self.demanded: list[Segment] = []  # to be rewritten without its dead, sparse or not
         self.sparse: dict[Segment, int] = {}  # and since when
         self.plain: deque[Segment] = deque()  # to be packed
+        self.turned: deque[Segment] = deque()  # packed ones to be written anew, as bits of them have turned
         self._retry_ns = 0
         self._budget_ns = 0  # from then on there is some again
         self._starting = False
@@ -188,6 +188,11 @@ class Compactor:
         """Rewrite it soon: something in it has to go."""
         self.demanded.append(segment)
 
+    def mend(self, segment: "Segment") -> None:
+        """It can be read, and should be written anew."""
+        if segment not in self.turned:
+            self.turned.append(segment)
+
     def tick(self, log: "Log") -> None:
         now_ns = self.clock.monotonic_ns()
         for segment in log.store.take_sparse():
@@ -205,7 +210,7 @@ class Compactor:
     def next_due_ns(self, log: "Log") -> int | None:
         if self.halted or self.under_way is not None or log.failure is not None:
             return None
-        dues = [self._retry_ns] if self.plain or self.demanded else []
+        dues = [self._retry_ns] if self.plain or self.turned or self.demanded else []
         dues += [
             max(since_ns + COMPACT_REST_NS, self._retry_ns, self._budget_ns)
             for segment, since_ns in self.sparse.items()
@@ -228,6 +233,11 @@ class Compactor:
                 return segment
         if self.held:
             return None
+        while self.turned:
+            segment = self.turned.popleft()
+            if self._possible(log, segment) and segment.packed:
+                self._mending = True
+                return segment
         while self.plain:
             segment = self.plain.popleft()
             if self._possible(log, segment) and log.settings.packs and not segment.packed:
@@ -324,8 +334,8 @@ class Compactor:
         if isinstance(error, DiskFailed | MemoryError):
             self._retry_ns = self.clock.monotonic_ns() + KEEPER_RETRY_NS
             self.sparse[segment] = 0
-            self.plain.append(segment)
-        else:
+            (self.turned if self._mending else self.plain).append(segment)
+        elif not self._mending:
             # Damaged, or its key is not here.
             segment.stuck = True
             if segment in self.demanded:
@@ -335,4 +345,5 @@ class Compactor:
         assert self.under_way is not None
         self.under_way.busy = False
         self.under_way = None
+        self._mending = False
         self.on_idle(log)

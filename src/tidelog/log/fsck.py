@@ -31,6 +31,7 @@ from tidelog.log.header import (
     NotASegment,
     SegmentHeader,
     index_path,
+    mended_header,
     read_header,
     segment_path,
     write_index,
@@ -311,9 +312,11 @@ class _Check:
             self.log_id = self.log_id or read_header(data[:HEADER_SIZE], path).log_id
             return
         if self.log_id is None:
-            salt = find_salt(data, HEADER_SIZE)
-            if salt is not None:
-                self.salt = salt
+            mended = mended_header(data, base_seq)
+            if mended is not None:
+                self.log_id = read_header(mended, path).log_id
+            else:
+                self.salt = find_salt(data, HEADER_SIZE) or 0
 
         def job() -> None:
             self.log_id = mend(self.disk, path, base_seq, self.log_id, Findings())
@@ -343,8 +346,23 @@ class _Check:
                 self.say(
                     Severity.NOTE, one.name, f"{text} is damaged; the file says it twice, nothing is lost"
                 )
+            for pos, right in file.repairs.items():
+                self.turned_bit(one.name, pos, right)
         self.report.segments.append(one)
         self.plain_segment(one, data, index_name, index, next_seq)
+
+    def turned_bit(self, name: str, pos: int, right: bytes) -> None:
+        def job() -> None:
+            file = self.disk.open(self.path(name))
+            try:
+                file.write(pos, right)
+                file.sync()
+            finally:
+                file.close()
+
+        self.repairable(
+            name, f"a bit had turned at {pos} of the file; its checksum says which, nothing is lost", job
+        )
 
     def contents(self, path: str) -> tuple[File, bytes, int]:
         """The file, closed, the plain bytes, and the size of the file."""

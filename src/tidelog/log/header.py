@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tidelog.base.errors import DiskFailed, StorageError
 from tidelog.base.record import Record
 from tidelog.disk.disk import Disk
+from tidelog.log.flip import find_flip, flipped
 from tidelog.log.record import checksum
 
 MAGIC = b"TIDESEG1"
@@ -16,6 +17,7 @@ PACKED = 1
 # Behind the name of a file that is being written.
 NEW = ".new"
 
+_BODY_POS = 12
 _BODY = struct.Struct("<HH16sQq16x")
 
 
@@ -46,6 +48,22 @@ def read_header(data: bytes, path: str) -> SegmentHeader:
     if version != VERSION:
         raise StorageError(f"{path} has version {version}; this program reads version {VERSION}")
     return SegmentHeader(log_id, base_seq, created_ns, flags)
+
+
+def mended_header(data: bytes, base_seq: int) -> bytes | None:
+    """That of the segment with this base, of which one bit was flipped. None: more than that is wrong."""
+    if len(data) < HEADER_SIZE:
+        return None
+    body, said = data[_BODY_POS:HEADER_SIZE], int.from_bytes(data[len(MAGIC) : _BODY_POS], "little")
+    if said != checksum(body):
+        bit = find_flip(body, said)
+        if bit is None:
+            return None
+        body = flipped(body, bit) if bit >= 0 else body
+    version, flags, log_id, found_seq, created_ns = _BODY.unpack(body)
+    # What is known of it says whether it was this bit.
+    right = segment_header(log_id, base_seq, created_ns, flags)
+    return right if (version, found_seq) == (VERSION, base_seq) and right[_BODY_POS:] == body else None
 
 
 def segment_path(directory: str, base_seq: int) -> str:

@@ -84,7 +84,10 @@ def inspect_segment(disk: Disk, path: str, keys: KeyRing | None) -> Inspection:
     file = open_plain(disk, path, keys)
     try:
         data = read_plain(file)
-        problems = list(file.damage) if isinstance(file, PackedFile) else []
+        problems = []
+        if isinstance(file, PackedFile):
+            problems += file.damage
+            problems += [f"a bit had turned at {pos} of the file; it was read right" for pos in file.repairs]
     finally:
         file.close()
     header: Document = {}

@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     from tidelog.log.segment import Segment
 
 
+class BitRepaired(StorageError):
+    """A bit of a packed segment had turned. Nothing is lost by it."""
+
+    def __init__(self, path: str, pos: int) -> None:
+        super().__init__(
+            f"{path}: a bit had turned at {pos}, and was read as it was written; look at disk and memory"
+        )
+
+
 @dataclass
 class KeeperFigures:
     """For metrics: what was done in the background since the log was opened."""
@@ -43,6 +52,7 @@ class KeeperFigures:
     packed: int = 0  # segments that were compressed or encrypted
     rewritten_size: int = 0  # bytes written by compaction and packing
     erased: int = 0  # messages whose bytes were overwritten
+    repaired: int = 0  # bits of packed segments that had turned, and were read as they were written
     reclaimed_size: int = 0  # bytes of files that are not needed any more, but for removed ones
     troubles: int = 0
 
@@ -91,6 +101,7 @@ class Keeper:
             self.compactor.next_due_ns(log),
             self.eraser.next_due_ns(log),
             self._retry_ns if self._doomed and not self._removing else None,
+            self.clock.monotonic_ns() if log.store.has_repaired() else None,
         ]
         return min((due for due in dues if due is not None), default=None)
 
@@ -103,6 +114,10 @@ class Keeper:
 
     def _work(self, log: Log) -> None:
         if not log.closed:
+            for segment, pos in log.store.take_repaired():
+                self.figures.repaired += 1
+                self.trouble(BitRepaired(segment.path, pos))
+                self.compactor.mend(segment)
             if log.failure is None:
                 self._remove_front(log)
             self.eraser.tick(log)

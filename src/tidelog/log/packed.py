@@ -2,9 +2,11 @@
 
 Promises
   * `PackedFile` has the size, the positions and the bytes of the plain segment, its header included.
-  * Damage costs the blocks that it hit and no others: `read` says which bytes of the plain segment they are,
-    `read_lenient` has zeros in their place, `readable_ranges` lists the rest. What describes the file is in it twice,
-    and damage there costs nothing; `damage` says that it is there.
+  * One flipped bit anywhere costs nothing: what describes the file is in it twice (`damage` says where one of the two
+    is damaged), and a bit of a block is found by its checksum (`repairs` has what should stand where in the file, and
+    `on_repair` is told, when the block is read).
+  * Other damage costs the blocks that it hit and no others: `read` says which bytes of the plain segment they are,
+    `read_lenient` has zeros in their place, `readable_ranges` lists the rest.
   * What a key does not open is never taken for damage.
 
 A `PackedFile` may move between threads but is used by one at a time.
@@ -15,7 +17,7 @@ anew), or find randomness (it is handed in).
 
 import struct
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NoReturn
 
 from tidelog.base.errors import BlockDamaged, KeyUnavailable, StorageError
@@ -104,6 +106,9 @@ class PackedFile:
         self.file = file
         # Damage that costs nothing, in words.
         self.damage: list[str] = []
+        # By position in the file, the bytes that should stand there.
+        self.repairs: dict[int, bytes] = {}
+        self.on_repair: Callable[[int], None] | None = None
         self.description = self._describe()
         self.size = self.description.plain_size
         self._codec = Codec(self.description, self._key(keys))
@@ -185,14 +190,23 @@ class PackedFile:
         try:
             if place is None:
                 raise ValueError("it cannot be found")
-            plain = self._codec.decode(number, self.file.read(*place))
+            stored = self.file.read(*place)
+            plain, right = self._codec.restore(number, stored)
         except ValueError as error:
             start_pos, end_pos = self.description.range_of(number)
             raise BlockDamaged(start_pos, end_pos, str(error)) from None
+        if right != stored:
+            self._note_repair(place[0], stored, right)
         self._cache[number] = plain
         if len(self._cache) > PACKED_BLOCKS_CACHED:
             self._cache.popitem(last=False)
         return plain
+
+    def _note_repair(self, pos: int, stored: bytes, right: bytes) -> None:
+        wrong = [at for at, (one, other) in enumerate(zip(stored, right, strict=True)) if one != other]
+        self.repairs[pos + wrong[0]] = right[wrong[0] : wrong[-1] + 1]
+        if self.on_repair is not None:
+            self.on_repair(pos + wrong[0])
 
     # ---- opening ----
 

@@ -5,6 +5,8 @@ Promises
     what is sealed, so that even bad randomness does not lead to it. Within a file the nonce is the block's number.
   * A block opens only where it was put: its log, its segment, its place, its size.
   * Undoing a block costs at most what its description allows, whatever its bytes are.
+  * One flipped bit in a block, its head and checksum included, costs nothing. What is flipped back is believed only
+    when the seal opens, or else when it decompresses and its records are valid.
 
 zstd and ciphers are imported with the first block that needs them: they take milliseconds that a start does not have.
 
@@ -22,8 +24,9 @@ from typing import Protocol
 
 from tidelog.base.errors import KeyUnavailable, StorageError
 from tidelog.base.limits import KEY_ID_SIZE, PACKED_BLOCK_SIZE_MOST, PACKED_ZSTD_LEVEL
+from tidelog.log.flip import find_flip, flipped
 from tidelog.log.key_ring import Key
-from tidelog.log.record import checksum
+from tidelog.log.record import RECORD_HEADER_SIZE, checksum, find_valid, is_valid
 
 SEGMENT_MAGIC = b"TIDESEG1"
 SEGMENT_HEADER_SIZE = 64
@@ -42,6 +45,8 @@ DESCRIPTION_SIZE = _FRONT.size + _FACTS.size
 # checksum, stored size, plain size, number
 _HEAD = struct.Struct("<IIII")
 BLOCK_HEAD_SIZE = _HEAD.size
+_CRC_SIZE = 4
+_SEQ_MOST = 2**64 - 1
 _AAD = struct.Struct("<16sQQII")
 _LOG_ID = slice(16, 32)
 _BASE_SEQ = slice(32, 40)
@@ -182,14 +187,30 @@ class Codec:
 
     def decode(self, number: int, block: bytes) -> bytes:
         """The plain bytes; ValueError says why there are none."""
+        return self.restore(number, block)[0]
+
+    def restore(self, number: int, block: bytes) -> tuple[bytes, bytes]:
+        """The plain bytes, and the block as it should be, which is `block` unless a bit of it was flipped."""
         start_pos, end_pos = self.description.range_of(number)
         plain_size = end_pos - start_pos
-        head = decode_head(block)
-        if head is None or head != (len(block) - BLOCK_HEAD_SIZE, plain_size, number):
-            raise ValueError("its head is damaged")
-        if not is_whole(block):
+        if len(block) < BLOCK_HEAD_SIZE:
+            raise ValueError("it is cut short")
+        # What the head says is known.
+        stored_size = len(block) - BLOCK_HEAD_SIZE
+        rest = struct.pack("<III", stored_size, plain_size, number) + block[BLOCK_HEAD_SIZE:]
+        crc = int.from_bytes(block[:_CRC_SIZE], "little")
+        if crc != checksum(rest):
+            bit = find_flip(rest, crc)
+            if bit is None or rest[: BLOCK_HEAD_SIZE - _CRC_SIZE] != block[_CRC_SIZE:BLOCK_HEAD_SIZE]:
+                raise ValueError("its checksum does not match")
+            rest = flipped(rest, bit) if bit >= 0 else rest
+        right = checksum(rest).to_bytes(_CRC_SIZE, "little") + rest
+        plain = self._undo(number, right[BLOCK_HEAD_SIZE:], plain_size)
+        if right != block and self._aead is None and not self._has_valid_records(number, plain):
             raise ValueError("its checksum does not match")
-        stored = block[BLOCK_HEAD_SIZE:]
+        return plain, right
+
+    def _undo(self, number: int, stored: bytes, plain_size: int) -> bytes:
         if self._aead is not None:
             from cryptography.exceptions import InvalidTag
 
@@ -202,6 +223,19 @@ class Codec:
         if len(stored) != plain_size:
             raise ValueError("its size is wrong")
         return stored
+
+    def _has_valid_records(self, number: int, plain: bytes) -> bool:
+        """Whether all records that lie within the block are valid; those on its edges are judged when they are read."""
+        salt = int.from_bytes(self.description.header[_LOG_ID][:4], "little")
+        pos = find_valid(plain, 0, 0, _SEQ_MOST, salt) if number else 0
+        while 0 <= pos <= len(plain) - RECORD_HEADER_SIZE:
+            size = int.from_bytes(plain[pos + 4 : pos + 8], "little")
+            if pos + size > len(plain):
+                break
+            if not is_valid(plain, pos, salt):
+                return False
+            pos += size
+        return True
 
     def _place(self, number: int, plain_size: int) -> bytes:
         header = self.description.header

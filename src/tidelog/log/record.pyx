@@ -12,12 +12,16 @@ Records are read where they lie. Nothing here allocates, opens or remembers.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.string cimport memcpy
 
+from tidelog.base import limits
+
 cdef extern from "crc32c.h":
     void tidelog_crc32c_prepare() nogil
     uint32_t tidelog_crc32c(const void* data, size_t size) nogil
     uint32_t tidelog_crc32c_by_table(const unsigned char* data, size_t size) nogil
 
 tidelog_crc32c_prepare()
+
+cdef Py_ssize_t SALT_SEARCH = limits.SALT_SEARCH_SIZE
 
 RECORD_HEADER_SIZE = HEADER_SIZE
 
@@ -182,15 +186,28 @@ def find_valid(bytes data not None, Py_ssize_t start, uint64_t seq_least, uint64
 
 
 def find_salt(bytes data not None, Py_ssize_t pos) -> int | None:
-    """The salt under which a record is at `pos` and another behind it, if there is one."""
-    cdef const char* place = PyBytes_AS_STRING(data) + pos
-    cdef Py_ssize_t room = PyBytes_GET_SIZE(data) - pos
-    cdef Head* head = head_at(place)
-    cdef uint32_t salt
-    if not plausible(place, room):
-        return None
-    salt = head.crc ^ tidelog_crc32c(place + 4, head.size - 4)
-    return salt if head.size == <uint64_t>room or valid(place + head.size, room - head.size, salt) else None
+    """The salt under which the longest row of records from `pos` on is valid: two at least, or one that ends the data."""
+    cdef const char* place = PyBytes_AS_STRING(data)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data), left = SALT_SEARCH, longest = 0, count, end
+    cdef uint32_t salt, found = 0
+    while pos <= size - HEADER_SIZE and left > 0:
+        if not plausible(place + pos, size - pos):
+            pos += 1
+            continue
+        end = pos + head_at(place + pos).size
+        left -= end - pos
+        salt = head_at(place + pos).crc ^ tidelog_crc32c(place + pos + 4, end - pos - 4)
+        count = 1
+        while valid(place + end, size - end, salt):
+            end += head_at(place + end).size
+            count += 1
+        if count == 1 and end < size:
+            pos += 1
+            continue
+        if end - pos > longest:
+            longest, found = end - pos, salt
+        pos = end
+    return found if longest else None
 
 
 def decode(bytes data not None, Py_ssize_t pos=0, uint32_t salt=0) -> dict:

@@ -31,6 +31,7 @@ from tidelog.log.header import (
     NotASegment,
     SegmentHeader,
     index_path,
+    mended_header,
     read_header,
     segment_header,
     segment_path,
@@ -283,10 +284,14 @@ def mend(disk: Disk, path: str, base_seq: int, log_id: bytes | None, findings: F
             file.sync()
             findings.notes.append(f"{path}: the header was damaged and has been written again")
             return read_header(described, path).log_id
-        if log_id is None:
+        header = mended_header(data, base_seq)
+        if header is not None:
+            log_id = log_id or read_header(header, path).log_id
+        elif log_id is None:
             salt = find_salt(data, HEADER_SIZE)
             log_id = os.urandom(16) if salt is None else salt.to_bytes(4, "little") + os.urandom(12)
-        header = segment_header(log_id, base_seq, 0)
+        if header is None or read_header(header, path).log_id != log_id:
+            header = segment_header(log_id, base_seq, 0)
         if len(data) < HEADER_SIZE:
             file.truncate(0)
             file.append([header])
@@ -336,11 +341,17 @@ def take_segment(store: Store, base_seq: int, last: bool, findings: Findings) ->
             file.sync()
         if not open_end:
             write_index(disk, index_path(store.path, base_seq), found.index_bytes())
+    repairs = list(file.repairs) if isinstance(file, PackedFile) else []
+    findings.notes += [
+        f"{path}: a bit had turned at {pos}, and was read as it was written" for pos in repairs
+    ]
     segment = Segment(disk, path, base_seq, side, file, store.keys, not open_end)
     if open_end:
         store.adopt(segment)
     else:
         store.take(segment)
+    for pos in repairs:
+        segment.note_repair(pos)
 
 
 def read_sidecar(disk: Disk, path: str, base_seq: int, size: int) -> Sidecar | None:

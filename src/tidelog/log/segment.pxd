@@ -17,6 +17,8 @@ cdef class Segment:
     cdef readonly bint packed            # as far as is known: its file is compressed or encrypted
     cdef public bint busy                # somebody changes its file: nobody else may, and it may not go
     cdef public bint stuck               # it cannot be rewritten, so nobody tries until the log is opened again
+    cdef set repaired                    # positions in a packed file whose bytes were told to be wrong, and read right
+    cdef list heard                      # where that is told: (segment, position), the store's
     cdef bint noted                      # the store has told that it is sparse
     cdef public uint64_t dead_count      # messages in it that are deleted
     cdef public uint64_t dead_size

@@ -27,12 +27,22 @@ cdef class Segment:
         self.packed = isinstance(file, PackedFile)
         self.keys = keys
         self.sealed = sealed
+        self.repaired = set()
+        self.heard = []
 
     cdef object opened(self):
         if self.file is None:
             self.file = open_plain(self.disk, self.path, self.keys)
             self.packed = isinstance(self.file, PackedFile)
+            if self.packed:
+                self.file.on_repair = self.note_repair
         return self.file
+
+    def note_repair(self, pos: int) -> None:
+        """The packed file is wrong there, and was read right."""
+        if pos not in self.repaired:
+            self.repaired.add(pos)
+            self.heard.append((self, pos))
 
     def file_now(self) -> object:
         """The file, opened if it was closed."""
@@ -71,6 +81,7 @@ cdef class Segment:
         self.side = side
         self.packed = packed
         self.noted = False
+        self.repaired.clear()
         self.dead_count -= gone_count
         self.dead_size -= gone_size
 

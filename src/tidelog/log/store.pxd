@@ -45,6 +45,7 @@ cdef class Store:
     cdef list unerased                   # of which the log says so, and nobody has seen to it yet
     cdef list rolled                     # complete segments that nobody has seen to yet
     cdef list sparse                     # segments that have become so, and nobody has seen to it yet
+    cdef list repaired                   # (segment, position) of bits that were read right though they are not
     cdef bint trimmed                    # since the last commit
     cdef bint overdue                           # the next message begins another segment
     cdef public object on_lost                  # called with (start_seq, end_seq) when damage is found

@@ -65,6 +65,7 @@ cdef class Store:
         self.unerased = []
         self.rolled = []
         self.sparse = []
+        self.repaired = []
         self.removed = <uint64_t*>calloc(REMOVALS_KEPT, sizeof(uint64_t))
         if self.removed == NULL:
             raise MemoryError
@@ -185,12 +186,14 @@ cdef class Store:
 
     def take(self, Segment segment not None) -> None:
         """`segment` is the newest one so far, and complete."""
+        segment.heard = self.repaired
         self.segments.append(segment)
         self.bases.append(segment.base_seq)
         segment.close()
 
     def adopt(self, Segment segment not None) -> None:
         """`segment` is the newest one, and open."""
+        segment.heard = self.repaired
         self.segments.append(segment)
         self.bases.append(segment.base_seq)
         self.open_segment = segment
@@ -518,6 +521,15 @@ cdef class Store:
         """Segments that have become sparse since this was asked."""
         sparse, self.sparse = self.sparse, []
         return sparse
+
+    def has_repaired(self) -> bool:
+        return bool(self.repaired)
+
+    def take_repaired(self) -> list:
+        """Bits of packed segments that are not as they were written, and were read right, since this was asked."""
+        repaired = self.repaired[:]
+        self.repaired.clear()
+        return repaired
 
     def holds(self, Segment segment not None) -> bool:
         return self.segment_of(segment.base_seq) is segment

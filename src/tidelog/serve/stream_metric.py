@@ -53,6 +53,11 @@ STREAM_COUNTERS: tuple[tuple[str, str, Callable[[Stream], float]], ...] = (
         "Bytes that syncs have covered.",
         lambda s: s.log.committer.figures.size,
     ),
+    (
+        "tidelog_stream_repaired_bits",
+        "Bits that had turned on the disk, and were read as they were written.",
+        lambda s: s.log.keeper.figures.repaired,
+    ),
 )
 SYNC_SECONDS = "tidelog_stream_sync_seconds"
 CONSUMER_GAUGES: tuple[tuple[str, str], ...] = (

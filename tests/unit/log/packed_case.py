@@ -26,9 +26,15 @@ def header(base_seq: int = 1000) -> bytes:
     )
 
 
-def segment(messages: int = 12, payload_size: int = 40) -> bytes:
+SALT = int.from_bytes(header()[16:20], "little")
+
+
+def segment(messages: int = 12, payload_size: int = 40, salt: int = 0) -> bytes:
+    """With the salt SALT its records are those of its log; the golden files have none."""
     records = [
-        encode_message(1000 + number, number, b"orders.new", b"", b"%04d" % number * (payload_size // 4))
+        encode_message(
+            1000 + number, number, b"orders.new", b"", b"%04d" % number * (payload_size // 4), salt=salt
+        )
         for number in range(messages)
     ]
     return header() + b"".join(records)

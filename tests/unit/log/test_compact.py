@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from sim.toxic import FailNth, Nth, every_crash, every_failure
 from tidelog.base.limits import COMPACT_BYTES_PER_SECOND, COMPACT_DEAD_SIZE, COMPACT_REST_NS
 from tidelog.log.fsck import Severity, check_log
 from tidelog.log.header import index_path, segment_path
+from tidelog.log.key_ring import SECRET_SIZE, Key, KeyRing
 from tidelog.log.policy import STRICT
 from tidelog.log.settings import LogSettings
 from tidelog.log.sidecar import decode_ranges
@@ -378,3 +380,42 @@ def test_nothing_more_is_rewritten_when_names_are_uncertain() -> None:
     house.settle()
     assert house.log.keeper.figures.compactions == 1
     house.log.configure(replace(house.settings, window_size=2 * KIB))
+
+
+@pytest.mark.parametrize("method", [{"compression": "zstd"}, {"encrypt": True}])
+def test_a_packed_segment_in_which_a_bit_has_turned_is_written_anew(method: dict[str, Any]) -> None:
+    """Whoever reads it gets what was written, and the file is mended in the background."""
+    keys = KeyRing((Key("one", bytes(SECRET_SIZE)),))
+    house = House(LogSettings(policy=STRICT, segment_size=16 * KIB, window_size=KIB, keys=keys, **method))
+    house.fill(300)
+    house.settle()
+    before, segment = house.messages(), house.log.store.segments[0]
+    packed_size = len(house.disk.image()[segment.path])
+    house.reopen()
+    segment = house.log.store.segments[0]
+    house.disk.flip_bit(segment.path, packed_size // 2, 3)
+    assert house.messages() == before
+    assert house.log.next_due_ns() == house.clock.monotonic_ns()
+    house.settle()
+    figures = house.log.keeper.figures
+    assert (figures.repaired, figures.packed, figures.troubles) == (1, 1, 1)
+    assert "a bit had turned at" in house.log.keeper.troubles[0]
+    house.reopen()
+    assert house.messages() == before
+    assert house.log.keeper.figures.repaired == 0
+    assert check_log(house.disk, "log", keys).findings == []
+
+
+def test_a_bit_that_was_read_wrong_once_is_no_reason_to_leave_a_segment_alone() -> None:
+    house = House(LogSettings(policy=STRICT, segment_size=16 * KIB, window_size=KIB, compression="zstd"))
+    house.fill(300)
+    house.settle()
+    house.reopen()
+    segment = house.log.store.segments[0]
+    middle = len(house.disk.image()[segment.path]) // 2
+    house.disk.flip_bit(segment.path, middle, 3)
+    house.messages()
+    house.disk.flip_bit(segment.path, middle, 3)
+    house.settle()
+    assert (house.log.keeper.figures.repaired, house.log.keeper.figures.packed) == (1, 0)
+    assert not segment.stuck

@@ -298,8 +298,22 @@ def test_packed_segments_are_checked_and_a_missing_key_is_said(disk: MemoryDisk,
     assert not report.segments[1].checked
     assert "'k1'" in worst(report)[0]
     assert (report.messages, report.snapshot) == (None, "not checked")
-    disk.files[f"{SECOND}.seg"][600] ^= 1
+    disk.files[f"{SECOND}.seg"][600] ^= 3
     assert check_log(disk, "log", KeyRing((key,))).severity is Severity.LOSS
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("pos", [64 + 256 + 2, 64 + 256 + 7, 600])
+def test_a_turned_bit_of_a_packed_segment_is_mended(disk: MemoryDisk, compression: str, pos: int) -> None:
+    whole = pack(bytes(disk.files[f"{SECOND}.seg"]), compression, None)  # type: ignore[arg-type]
+    disk.files[f"{SECOND}.seg"] = bytearray(whole)
+    disk.files[f"{SECOND}.seg"][pos] ^= 1
+    report = check_log(disk, "log")
+    assert (report.severity, report.messages) == (Severity.REPAIRABLE, 114)
+    assert "a bit had turned at" in worst(report)[0]
+    assert repair_log(disk, "log", ManualClock()).findings[0].repaired
+    assert disk.files[f"{SECOND}.seg"] == whole
+    assert check_log(disk, "log").findings == []
 
 
 class Busy(MemoryDisk):

@@ -253,3 +253,33 @@ def test_names_are_certain_also_where_only_indexes_were_read() -> None:
     assert any(path.endswith(name.split(" -> ")[-1]) for name in house.disk.unsynced())
     house.crash()
     assert not any(path.endswith(name.split(" -> ")[-1]) for name in house.disk.unsynced())
+
+
+@pytest.mark.parametrize("bit", [*range(0, 8 * HEADER_SIZE, 5)])
+def test_a_turned_bit_in_the_only_header_costs_nothing(bit: int) -> None:
+    """Also where the first record, from which the log could be told, is damaged."""
+    house = House()
+    house.fill(30)
+    house.worker.run_all()
+    path, log_id = house.log.store.segments[0].path, house.log.store.log_id
+    for byte in (HEADER_SIZE + 40, HEADER_SIZE + 41):
+        house.disk.flip_bit(path, byte, 3)
+    whole = house.disk.image()[path][:HEADER_SIZE]
+    house.disk.flip_bit(path, bit // 8, bit % 8)
+    house.crash()
+    assert house.seqs() == list(range(2, 31))
+    assert house.log.store.log_id == log_id
+    assert house.disk.image()[path][:HEADER_SIZE] == whole
+    assert "has been written again" in house.findings.notes[0]
+
+
+def test_a_log_is_known_by_its_records_where_the_first_sector_is_lost() -> None:
+    house = House()
+    house.fill(30)
+    house.worker.run_all()
+    (segment,) = house.log.store.segments
+    segment.file_now().write(0, bytes(512))
+    house.crash()
+    first_seq = house.log.state().first_seq
+    assert 1 < first_seq < 6
+    assert house.seqs() == list(range(first_seq, 31))
