@@ -148,6 +148,8 @@ KEY_ID_SIZE = 64
 READ_BLOCK_SIZE = 960 * KIB
 READ_BLOCK_COUNT = 65_536
 READ_ANSWER_SIZE = 32 * MIB
+# Ranges that are counted for one request: the row groups of a large file of the cold tier, and some milliseconds.
+COUNTED_RANGES = 1024
 
 # Rows of a row group in the cold tier: what a reader that wants one message decodes at least.
 COLD_ROW_GROUP_MESSAGES = 65_536

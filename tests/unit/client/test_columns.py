@@ -2,12 +2,13 @@
 
 import itertools
 import struct
+from array import array
 from datetime import UTC, datetime
 
 import pytest
 
 from tidelog.base.errors import ProtocolError
-from tidelog.client.jetstream.columns import Columns
+from tidelog.client.jetstream.columns import Columns, split_headers
 
 SYSTEM = "Nats-Stream: S\r\nNats-Subject: {subject}\r\nNats-Sequence: {seq}\r\nNats-Time-Stamp: {time}\r\n"
 BATCH = "Nats-Num-Pending: {pending}\r\nNats-Last-Sequence: 0\r\n"
@@ -147,3 +148,19 @@ def test_what_was_taken_outlives_the_columns() -> None:
     columns.feed(message(2, b"next"))
     del columns
     assert pieces(buffers[4], buffers[5]) == [b"kept"]
+
+
+def test_header_blocks_are_split_as_those_of_answers_are() -> None:
+    own = ["", "A: 1\r\nB:  two words \r\nA:\r\nno colon\r\n: no name\r\n", "Nats-Stream: x\r\nK: \xe9\r\n"]
+    columns = listening(with_headers=True)
+    columns.feed(b"".join(message(seq, own=text) for seq, text in enumerate(own, 1)) + END)
+    expected = columns.take()[1][6:]
+    blocks = [f"NATS/1.0\r\n{text}\r\n".encode() if text else b"" for text in own]
+    ends = list(itertools.accumulate(map(len, blocks), initial=3))
+    found = split_headers(array("i", ends), b"xyz" + b"".join(blocks))
+    assert [bytes(memoryview(buffer)) for buffer in found] == [
+        bytes(memoryview(buffer)) for buffer in expected
+    ]
+    assert pieces(*found[1:3]) == [b"A", b"B", b"A", b"Nats-Stream", b"K"]
+    with pytest.raises(ValueError, match="is not in 5 bytes"):
+        split_headers(array("i", [0, 6]), b"12345")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from tidelog.broker.desk import account, backup, block, cluster, consumer, cursor, message, stream
+from tidelog.broker.desk import count as counting
 from tidelog.broker.desk.request import Entry
 
 ENTRIES = (
@@ -14,7 +15,7 @@ ENTRIES = (
     *cluster.ENTRIES,
 )
 # Beyond the peer, behind `$TIDELOG.API.`.
-OWN_ENTRIES = (*cursor.ENTRIES, *block.ENTRIES)
+OWN_ENTRIES = (*cursor.ENTRIES, *counting.ENTRIES, *block.ENTRIES)
 SYSTEM_ENTRIES = (*account.ENTRIES, *cluster.SYSTEM_ENTRIES)
 
 

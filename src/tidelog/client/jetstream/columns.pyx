@@ -121,6 +121,56 @@ cdef int64_t micros(const char* text, Py_ssize_t size) noexcept:
     )
 
 
+cdef class Splitting:
+    """Headers as columns: of each message how many, and then all names, and all values."""
+
+    cdef Vector header_ends, key_ends, keys, item_ends, items
+
+    def __cinit__(self):
+        self.begin()
+
+    def __dealloc__(self):
+        release(&self.header_ends)
+        release(&self.key_ends)
+        release(&self.keys)
+        release(&self.item_ends)
+        release(&self.items)
+
+    cdef int begin(self) except -1:
+        """Empty columns: every list of ends has its leading 0."""
+        mark(&self.header_ends, 0)
+        mark(&self.key_ends, 0)
+        mark(&self.item_ends, 0)
+        return 0
+
+    cdef list take(self):
+        cdef list buffers = [
+            hand_over(&self.header_ends, sizeof(int32_t)),
+            hand_over(&self.key_ends, sizeof(int32_t)), hand_over(&self.keys, 1),
+            hand_over(&self.item_ends, sizeof(int32_t)), hand_over(&self.items, 1),
+        ]
+        self.begin()
+        return buffers
+
+
+cdef int split(Splitting to, const char* line, const char* end) except -1:
+    """Add the headers of one message, whose lines stand between the two."""
+    cdef const char* newline
+    cdef const char* colon
+    cdef Place value
+    while line < end:
+        newline = <const char*>memchr(line, 13, end - line)
+        if newline == NULL:
+            break
+        colon = <const char*>memchr(line, 58, newline - line)
+        if colon != NULL and colon > line:
+            value = value_of(line, newline - line, colon - line)
+            add(&to.keys, &to.key_ends, line, colon - line)
+            add(&to.items, &to.item_ends, value.start, value.size)
+        line = newline + 2
+    return mark(&to.header_ends, to.key_ends.count - 1)
+
+
 cdef class Columns(Collector):
     """`with_headers`: keep the headers, too. Without them they cost nothing."""
 
@@ -135,11 +185,12 @@ cdef class Columns(Collector):
     cdef public int64_t end_seq
     # Offsets are int32, a leading 0 and then the end of each; the rest is what they point into.
     cdef Vector seqs, times, subject_ends, subjects, value_ends, values
-    cdef Vector header_ends, key_ends, keys, item_ends, items
+    cdef Splitting headers
 
     def __init__(self, *, with_headers: bool = False, max_control_line: int = 1024 * 1024) -> None:
         Collector.__init__(self, client_role=True, max_control_line=max_control_line)
         self.with_headers = with_headers
+        self.headers = Splitting()
         self.sid = b""
         self.end_seq = 0x7FFFFFFFFFFFFFFF
         self.begin()
@@ -152,11 +203,6 @@ cdef class Columns(Collector):
         release(&self.subjects)
         release(&self.value_ends)
         release(&self.values)
-        release(&self.header_ends)
-        release(&self.key_ends)
-        release(&self.keys)
-        release(&self.item_ends)
-        release(&self.items)
 
     def listen(self, sid: bytes) -> None:
         """Keep what comes for this subscription."""
@@ -172,7 +218,7 @@ cdef class Columns(Collector):
     @property
     def size(self) -> int:
         """Bytes of subjects, values and headers in the columns."""
-        return self.subjects.count + self.values.count + self.keys.count + self.items.count
+        return self.subjects.count + self.values.count + self.headers.keys.count + self.headers.items.count
 
     def take(self) -> tuple:
         """What has been collected: its count, and seq, time in microseconds, ends and bytes of subjects, then of values.
@@ -186,11 +232,7 @@ cdef class Columns(Collector):
             hand_over(&self.value_ends, sizeof(int32_t)), hand_over(&self.values, 1),
         ]
         if self.with_headers:
-            buffers += [
-                hand_over(&self.header_ends, sizeof(int32_t)),
-                hand_over(&self.key_ends, sizeof(int32_t)), hand_over(&self.keys, 1),
-                hand_over(&self.item_ends, sizeof(int32_t)), hand_over(&self.items, 1),
-            ]
+            buffers += self.headers.take()
         self.begin()
         return count, buffers
 
@@ -199,10 +241,6 @@ cdef class Columns(Collector):
         self.count = 0
         mark(&self.subject_ends, 0)
         mark(&self.value_ends, 0)
-        if self.with_headers:
-            mark(&self.header_ends, 0)
-            mark(&self.key_ends, 0)
-            mark(&self.item_ends, 0)
         return 0
 
     cdef int on_publish(self, Message* message) except -1:
@@ -283,25 +321,8 @@ cdef class Columns(Collector):
         add(&self.subjects, &self.subject_ends, subject.start, subject.size)
         add(&self.values, &self.value_ends, message.body + message.header_size, value_size)
         if self.with_headers:
-            self.keep_headers(message.body + VERSION_SIZE + 2, own)
+            split(self.headers, message.body + VERSION_SIZE + 2, own)
         self.count += 1
-        return 0
-
-    cdef int keep_headers(self, const char* line, const char* end) except -1:
-        cdef const char* newline
-        cdef const char* colon
-        cdef Place value
-        while line < end:
-            newline = <const char*>memchr(line, 13, end - line)
-            if newline == NULL:
-                break
-            colon = <const char*>memchr(line, 58, newline - line)
-            if colon != NULL and colon > line:
-                value = value_of(line, newline - line, colon - line)
-                add(&self.keys, &self.key_ends, line, colon - line)
-                add(&self.items, &self.item_ends, value.start, value.size)
-            line = newline + 2
-        mark(&self.header_ends, self.key_ends.count - 1)
         return 0
 
 
@@ -318,3 +339,20 @@ cdef int add(Vector* bytes_, Vector* ends, const char* start, Py_ssize_t size) e
         raise MemoryError
     return mark(ends, bytes_.count)
 
+
+def split_headers(const int32_t[::1] ends not None, const unsigned char[::1] blocks not None) -> list:
+    """Header blocks as `Columns.take` gives headers: ends of the lists, ends and bytes of the names, and of the values.
+
+    `ends` has one more than there are blocks, and need not begin with 0. An empty block has no headers.
+    """
+    cdef Splitting splitting = Splitting()
+    cdef Py_ssize_t i, start, end, size = blocks.shape[0]
+    for i in range(ends.shape[0] - 1):
+        start, end = ends[i], ends[i + 1]
+        if not 0 <= start <= end <= size:
+            raise ValueError(f"a header block from {start} to {end} is not in {size} bytes")
+        if end - start > VERSION_SIZE + 2:
+            split(splitting, <const char*>&blocks[start] + VERSION_SIZE + 2, <const char*>&blocks[start] + end - start)
+        else:
+            mark(&splitting.header_ends, splitting.key_ends.count - 1)
+    return splitting.take()
