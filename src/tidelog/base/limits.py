@@ -158,6 +158,8 @@ COLD_MANIFESTS_KEPT = 16
 # How long, and how often, one call to an object store is tried: a store that is busy says so for some seconds.
 COLD_RETRY_S = 20.0
 COLD_RETRIES = 8
+# Of rows that a reader of cold files gets at a time: enough that a batch costs nothing, and a few fit in a task.
+COLD_BATCH_SIZE = 16 * MIB
 # Rows of an export in one file, in memory: large enough that a reader's files are few, and a few times this is what
 # writing one takes.
 COLD_EXPORT_SIZE = 128 * MIB

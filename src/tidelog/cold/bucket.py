@@ -14,9 +14,11 @@ What it does not do: know formats, hold connections open between calls, or run b
 a thread that may wait. Credentials and regions come from the environment, as usual for the store in question.
 """
 
+import io
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import unquote, urlparse
 
 import obstore
@@ -43,8 +45,11 @@ class Bucket(Protocol):
 
 
 class StoreBucket:
-    def __init__(self, store: ObjectStore, url: str, folder: RealDisk | None = None) -> None:
+    def __init__(
+        self, store: ObjectStore, url: str, folder: RealDisk | None = None, root: Path | None = None
+    ) -> None:
         self.url = url
+        self.root = root
         self._store = store
         self._folder = folder  # the same files, if they are on this machine
 
@@ -71,6 +76,31 @@ class StoreBucket:
             return sorted(one["path"] for page in pages for one in page)
 
         return self._attempt("list", prefix, listed)
+
+    def folders(self, prefix: str) -> list[str]:
+        """Right below `prefix`, in order, with what is in front of their names."""
+
+        def listed() -> list[str]:
+            return sorted(obstore.list_with_delimiter(self._store, prefix or None)["common_prefixes"])
+
+        return self._attempt("list", prefix, listed)
+
+    def source(self, name: str) -> Any:
+        """For whoever reads parts of an object: its path if it is on this machine, or else an open file."""
+        if self.root is not None:
+            path = self.root / name
+            if not path.is_file():
+                raise ColdMissing(f"there is no {name} in {self.url}")
+            return str(path)
+        return RangeReader(self, name)
+
+    def size(self, name: str) -> int:
+        return self._attempt("look at", name, lambda: obstore.head(self._store, name)["size"])
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        return self._attempt(
+            "read", name, lambda: bytes(obstore.get_range(self._store, name, start=start, length=length))
+        )
 
     def remove(self, name: str) -> None:
         """One that is not there is fine."""
@@ -103,12 +133,47 @@ class StoreBucket:
             raise ColdError(f"cannot {what} {name} in {self.url}: {first}") from error
 
 
+class RangeReader(io.RawIOBase):
+    """An object as a file that is read in pieces: one question to the store for each."""
+
+    def __init__(self, bucket: StoreBucket, name: str) -> None:
+        super().__init__()
+        self._bucket = bucket
+        self._name = name
+        self._size = bucket.size(name)
+        self._pos = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._pos
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._pos, io.SEEK_END: self._size}[whence]
+        self._pos = max(0, start + offset)
+        return self._pos
+
+    def read(self, size: int = -1) -> bytes:
+        length = self._size - self._pos
+        length = max(0, length if size < 0 else min(size, length))
+        data = self._bucket.get_range(self._name, self._pos, length) if length else b""
+        self._pos += len(data)
+        return data
+
+
 class _Exists(ColdError):
     """Somebody was quicker."""
 
 
-def open_bucket(url: str, retry_s: float = COLD_RETRY_S) -> StoreBucket:
-    """Raises ConfigError for what is no URL of an object store. `retry_s`: how long one call goes on trying."""
+def open_bucket(url: str, retry_s: float = COLD_RETRY_S, *, make: bool = True) -> StoreBucket:
+    """Raises ConfigError for what is no URL of an object store. `retry_s`: how long one call goes on trying.
+
+    `make`: a folder that is not there is made; who only reads has it told instead.
+    """
     parts = urlparse(url)
     if parts.scheme not in SCHEMES:
         raise ConfigError(f"{url!r} is no object store: it begins with {'://, '.join(SCHEMES)}://")
@@ -118,7 +183,10 @@ def open_bucket(url: str, retry_s: float = COLD_RETRY_S) -> StoreBucket:
         raise ConfigError(f"{url!r} names no folder: it reads file:///path/to/folder")
     try:
         if parts.scheme == "file":
-            return StoreBucket(from_url(url, mkdir=True), url, RealDisk(unquote(parts.path)))
+            root = Path(unquote(parts.path))
+            if not make and not root.is_dir():
+                raise ConfigError(f"{url!r} is no folder here")
+            return StoreBucket(from_url(url, mkdir=True), url, RealDisk(str(root)), root)
         retries: RetryConfig = {"max_retries": COLD_RETRIES, "retry_timeout": timedelta(seconds=retry_s)}
         return StoreBucket(from_url(url, retry_config=retries), url)
     except (BaseError, ValueError, TypeError) as error:
