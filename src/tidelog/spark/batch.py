@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from tidelog.spark.link import Link
 from tidelog.spark.option import ReadOptions
 from tidelog.spark.plan import Piece, cut, task_count
-from tidelog.spark.survey import Survey
+from tidelog.spark.survey import survey_of
 from tidelog.spark.task import read_piece
 
 
@@ -25,16 +25,16 @@ class BatchReader(DataSourceReader):
         options = self._options
         link = Link(options.connect, options.connect.plan_patience_s)
         try:
-            survey = Survey(options, link)
+            survey = survey_of(options, link)
             ranges = [
                 Piece(name, state.created, survey.start(state).seq, survey.end(state).seq)
                 for name, state in survey.states().items()
             ]
+            total = sum(max(0, piece.end_seq - piece.start_seq) for piece in ranges)
+            pieces = cut(ranges, task_count(options, total), options.max_records_per_partition)
+            return [InputPartition(piece) for piece in survey.attached(pieces)]
         finally:
             link.close()
-        total = sum(max(0, piece.end_seq - piece.start_seq) for piece in ranges)
-        pieces = cut(ranges, task_count(options, total), options.max_records_per_partition)
-        return [InputPartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         # Where there is nothing to read, Spark reads None.

@@ -1,7 +1,7 @@
 """The fast way out of a Tidelog server: a range of a stream as blocks of Arrow, filtered there.
 
 What it promises is what every door does (`door`). Where the server is another one, or has no Arrow, `offers_blocks`
-says so, and Direct Get is the door. Headers come through that one, too: blocks have them as they were sent, whole.
+says so, and Direct Get is the door.
 
 How it works: as with Direct Get, an answer is taken in as a whole before its rows are handed on. What the server says
 of sequences that are not there any more is told to the task: what retention took as missing, what is damaged as such.
@@ -20,7 +20,7 @@ from tidelog.client.jetstream.block import END_OF_BATCH, number, ranges
 from tidelog.spark.door import ANSWER_SIZE, Watch
 from tidelog.spark.link import ANSWER_S, Link
 from tidelog.spark.plan import Piece
-from tidelog.spark.row import MessageColumns
+from tidelog.spark.row import MessageColumns, from_cold
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,10 @@ class BlockAnswer:
 
 
 class BlockDoor:
-    def __init__(self, link: Link, subjects: tuple[str, ...]) -> None:
+    def __init__(self, link: Link, subjects: tuple[str, ...], *, headers: bool = False) -> None:
         self._link = link
         self._subjects = subjects
+        self._headers = headers
 
     def read(self, piece: Piece, watch: Watch) -> Iterator[MessageColumns]:
         next_seq = piece.start_seq
@@ -47,25 +48,14 @@ class BlockDoor:
             watch.miss(first_seq for first_seq, _ in answer.trimmed)
             watch.damage(first_seq for first_seq, _ in answer.lost)
             for block in answer.blocks:
-                yield from rows(piece.stream, block)
+                for batch in pa.ipc.open_stream(block):
+                    yield from_cold(piece.stream, batch, headers=self._headers)
             next_seq = answer.next_seq
             if next_seq > answer.up_to_seq:
                 if answer.up_to_seq + 1 < piece.end_seq:
                     # The stream has become shorter than it was when this was planned.
                     watch.miss([answer.up_to_seq + 1])
                 return
-
-
-def rows(stream: str, block: bytes) -> Iterator[MessageColumns]:
-    for batch in pa.ipc.open_stream(block):
-        yield MessageColumns(
-            stream,
-            batch.num_rows,
-            batch.column("seq"),
-            batch.column("ts"),
-            batch.column("subject").cast(pa.string()),
-            batch.column("payload").cast(pa.binary()),
-        )
 
 
 def offers_blocks(link: Link, piece: Piece) -> bool:

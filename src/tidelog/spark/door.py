@@ -27,6 +27,8 @@ from tidelog.spark.row import MessageColumns, concatenated, from_buffers
 # Of one answer. On the wire each message costs some 250 bytes beside its own.
 ANSWER_COUNT = 32_768
 ANSWER_SIZE = 8 * 1024 * 1024
+# Asked for when all that were counted have come: some may have come since, and more than these would be of no use.
+SPARE_COUNT = 64
 # Sequences that several filters are asked for before the next.
 WINDOW = 131_072
 
@@ -84,8 +86,9 @@ class DirectDoor:
     def _matching(self, piece: Piece, subject: str, watch: Watch) -> Iterator[MessageColumns]:
         left = self._count(piece, subject)
         next_seq = piece.start_seq
-        while left > 0 and next_seq < piece.end_seq:
-            columns = self._link.attempt(partial(self._ask, piece, next_seq, left, subject))
+        while next_seq < piece.end_seq:
+            # The count says how much to ask for, not where to end: of what came between its halves it knows nothing.
+            columns = self._link.attempt(partial(self._ask, piece, next_seq, max(left, SPARE_COUNT), subject))
             if not columns.last_seq:
                 break
             next_seq = columns.last_seq + 1
@@ -102,7 +105,7 @@ class DirectDoor:
                 yield _in_order(concatenated(parts))
 
     def _count(self, piece: Piece, subject: str) -> int:
-        """How many match now."""
+        """How many match now, at the least."""
 
         def ask() -> int:
             bulk = self._link.bulk()

@@ -28,7 +28,7 @@ from tidelog.spark.offset import Mark, Offset, parse
 from tidelog.spark.option import ReadOptions
 from tidelog.spark.plan import Piece, cut, task_count
 from tidelog.spark.state import StreamState
-from tidelog.spark.survey import Survey, new_streams
+from tidelog.spark.survey import Survey, new_streams, survey_of
 from tidelog.spark.task import read_piece
 
 
@@ -36,6 +36,7 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._link: Link | None = None
+        self._planning: Survey | None = None
         self._initial: Offset | None = None
         self._target: dict[str, Mark] | None = None
 
@@ -53,13 +54,12 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        states = self._survey().states()
-        self._target = {name: Mark(state.end_seq, state.created) for name, state in states.items()}
+        self._target = self._survey().ends()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         survey = self._survey()
-        states = survey.states()
         known = parse(start)
+        states = survey.states(known.streams)
         begun = {
             name: survey.resumed(state, known.streams[name])
             for name, state in states.items()
@@ -74,10 +74,9 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         try:
-            states = self._survey().states()
+            return Offset(self._survey().ends()).as_json()
         except TidelogError:
             return None  # for display only; what reads will say what is wrong
-        return Offset({name: Mark(state.end_seq, state.created) for name, state in states.items()}).as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begun, ended = parse(start), parse(end)
@@ -87,10 +86,8 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             known = begun.streams.get(name)
             start_seq = known.seq if known is not None and known.created == mark.created else 1
             ranges.append(Piece(name, mark.created, start_seq, mark.seq))
-        return [
-            InputPartition(piece)
-            for piece in cut(ranges, ended.tasks, self._options.max_records_per_partition)
-        ]
+        pieces = cut(ranges, ended.tasks, self._options.max_records_per_partition)
+        return [InputPartition(piece) for piece in self._survey().attached(pieces)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         # Where there is nothing to read, Spark reads None.
@@ -101,12 +98,13 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         if self._link is not None:
             self._link.close()
-            self._link = None
+            self._link = self._planning = None
 
     def _survey(self) -> Survey:
-        if self._link is None:
+        if self._link is None or self._planning is None:
             self._link = Link(self._options.connect, self._options.connect.plan_patience_s)
-        return Survey(self._options, self._link)
+            self._planning = survey_of(self._options, self._link)
+        return self._planning
 
     def _ends(
         self, survey: Survey, states: Mapping[str, StreamState], begun: Mapping[str, Mark], limit: ReadLimit

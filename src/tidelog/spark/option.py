@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
 
 from tidelog.base.errors import TidelogError
 from tidelog.client.address import parse_all
@@ -54,6 +56,8 @@ READ_NAMES = CONNECT_NAMES | {
     "includeHeaders": (),
     "rowFormat": (),
     "readFrom": (),
+    "coldUrl": (),
+    "coldLog": (),
 }
 WRITE_NAMES = CONNECT_NAMES | {
     "stream": (),
@@ -129,6 +133,15 @@ class ConnectOptions:
         return ", ".join(str(address) for address in parse_all(self.servers))
 
 
+class ReadFrom(StrEnum):
+    """Which doors rows may come through."""
+
+    AUTO = "auto"  # history from files, the rest as SERVER
+    SERVER = "server"  # blocks of Arrow where there are some, else as DIRECT
+    DIRECT = "direct"  # Direct Get
+    COLD = "cold"  # files, and no server is asked
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     connect: ConnectOptions
@@ -145,8 +158,11 @@ class ReadOptions:
     fail_on_data_loss: bool
     include_headers: bool
     kafka_rows: bool
-    # Whether blocks of Arrow may be asked for, where the server has them.
-    blocks: bool
+    read_from: ReadFrom
+    # Where the history is; empty: where the server says.
+    cold_url: str
+    # Which of several of a stream's name, where no server says: `<account>/<stream>/<log id>`.
+    cold_log: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +260,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
         include_headers=given.flag("includeHeaders", default=False),
         kafka_rows=given.choice("rowFormat", ("nats", "kafka")) == "kafka",
-        blocks=given.choice("readFrom", ("auto", "direct")) == "auto",
+        read_from=_read_from(given),
+        cold_url=_cold_url(given),
+        cold_log=given.text("coldLog"),
     )
 
 
@@ -308,6 +326,23 @@ def _connect_options(given: _Given) -> ConnectOptions:
         task_patience_s=given.count("pollTimeoutMs", 120_000) / 1000,
         plan_patience_s=retries * interval_s,
     )
+
+
+def _read_from(given: _Given) -> ReadFrom:
+    chosen = ReadFrom(given.choice("readFrom", tuple(ReadFrom)))
+    if chosen is ReadFrom.COLD and not given.text("coldUrl"):
+        raise OptionError("coldUrl", "must say where the history is when option 'readFrom' is cold")
+    if "coldLog" in given and chosen is not ReadFrom.COLD:
+        raise OptionError("coldLog", "is for 'readFrom' at cold: else the server says which log a stream has")
+    return chosen
+
+
+def _cold_url(given: _Given) -> str:
+    """A folder is a URL, too."""
+    text = given.text("coldUrl")
+    if text and given.choice("readFrom", tuple(ReadFrom)) in (ReadFrom.SERVER, ReadFrom.DIRECT):
+        raise OptionError("coldUrl", "has no meaning when option 'readFrom' is server or direct")
+    return text if "://" in text or not text else Path(text).absolute().as_uri()
 
 
 def _check_stream(option: str, name: str) -> None:

@@ -6,8 +6,9 @@ give the same pieces. Pieces are about equally long, across streams.
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tidelog.cold.history import History
 from tidelog.spark.option import ReadOptions
 
 # Below this a task costs more than it reads.
@@ -22,6 +23,8 @@ class Piece:
     created: str
     start_seq: int
     end_seq: int
+    # What of it is in files.
+    cold: History | None = None
 
 
 def task_count(options: ReadOptions, total: int) -> int:
@@ -45,6 +48,6 @@ def cut(ranges: Iterable[Piece], tasks: int, max_records: int = 0) -> list[Piece
         at = piece.start_seq
         for number in range(count):
             end = at + size + (number < more)
-            pieces.append(Piece(piece.stream, piece.created, at, end))
+            pieces.append(replace(piece, start_seq=at, end_seq=end))
             at = end
     return pieces

@@ -26,6 +26,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tidelog.client.jetstream.columns import split_headers
+
 # Kafka's word for a time that the server has given.
 LOG_APPEND_TIME = 1
 
@@ -116,18 +118,7 @@ class MessageColumns:
 def from_buffers(stream: str, count: int, buffers: Sequence[Any]) -> MessageColumns:
     """What `tidelog.client.jetstream.columns.Columns.take` gives, as arrays over the same memory."""
     seqs, times, subject_ends, subjects, value_ends, values, *rest = map(pa.py_buffer, buffers)
-    headers = None
-    if rest:
-        header_ends, key_ends, keys, item_ends, items = rest
-        size = key_ends.size // 4 - 1
-        pairs = pa.StructArray.from_arrays(
-            [
-                pa.Array.from_buffers(pa.string(), size, [None, key_ends, keys]),
-                pa.Array.from_buffers(pa.binary(), size, [None, item_ends, items]),
-            ],
-            fields=list(_ARROW_HEADER),
-        )
-        headers = pa.Array.from_buffers(_ARROW_HEADERS, count, [None, header_ends], children=[pairs])
+    headers = _header_array(count, rest) if rest else None
     return MessageColumns(
         stream,
         count,
@@ -137,6 +128,44 @@ def from_buffers(stream: str, count: int, buffers: Sequence[Any]) -> MessageColu
         pa.Array.from_buffers(pa.binary(), count, [None, value_ends, values]),
         headers,
     )
+
+
+def _header_array(count: int, buffers: Sequence[Any]) -> Any:
+    header_ends, key_ends, keys, item_ends, items = buffers
+    size = key_ends.size // 4 - 1
+    pairs = pa.StructArray.from_arrays(
+        [
+            pa.Array.from_buffers(pa.string(), size, [None, key_ends, keys]),
+            pa.Array.from_buffers(pa.binary(), size, [None, item_ends, items]),
+        ],
+        fields=list(_ARROW_HEADER),
+    )
+    return pa.Array.from_buffers(_ARROW_HEADERS, count, [None, header_ends], children=[pairs])
+
+
+def from_cold(stream: str, batch: Any, *, headers: bool) -> MessageColumns:
+    """Of a batch that has the columns of the cold tier's files, as blocks have, too."""
+    return MessageColumns(
+        stream,
+        batch.num_rows,
+        batch.column("seq"),
+        batch.column("ts"),
+        batch.column("subject"),
+        batch.column("payload"),
+        _header_lists(batch.column("headers")) if headers else None,
+    )
+
+
+def _header_lists(blocks: Any) -> Any:
+    """Header blocks as they were sent, as lists of names and values."""
+    _, ends, data = blocks.buffers()
+    if ends is None:
+        ends, data = pa.py_buffer(bytes(4 * (len(blocks) + 1))), None
+    first = blocks.offset if blocks.buffers()[1] is not None else 0
+    count = len(blocks)
+    wanted = memoryview(ends).cast("B").cast("i")[first : first + count + 1]
+    found = split_headers(wanted, memoryview(data).cast("B") if data is not None else b"")
+    return _header_array(count, [pa.py_buffer(buffer) for buffer in found])
 
 
 def concatenated(parts: Sequence[MessageColumns]) -> MessageColumns:

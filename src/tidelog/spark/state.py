@@ -1,10 +1,11 @@
 """A stream as it is at one moment, as far as a reader wants to know."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidelog.client.jetstream.answer import StreamInfo
 from tidelog.client.jetstream.desk import JetStream
+from tidelog.cold.history import History
 from tidelog.spark.link import Link
 
 # Error code of the API: there is no such stream.
@@ -13,7 +14,10 @@ STREAM_NOT_FOUND = 10059
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """`created` tells a stream from another one of its name; `end_seq` is what the next message will have."""
+    """`created` tells a stream from another one of its name; `end_seq` is what the next message will have.
+
+    `messages` and `size` are of what the server has.
+    """
 
     name: str
     created: str
@@ -22,6 +26,14 @@ class StreamState:
     messages: int
     size: int
     config: dict[str, Any]
+    # The first that the server itself has; in front of it is what the history has.
+    held_seq: int
+    history: History | None = None
+
+    def with_history(self, history: History | None) -> "StreamState":
+        if history is None:
+            return self
+        return replace(self, history=history, first_seq=min(self.first_seq, history.start_seq))
 
     @property
     def forgets(self) -> bool:
@@ -45,4 +57,5 @@ def as_state(info: StreamInfo) -> StreamState:
         messages=state.messages,
         size=state.bytes,
         config=info.config,
+        held_seq=max(1, state.first_seq),
     )

@@ -14,7 +14,8 @@ What it does not do: read messages.
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -24,7 +25,9 @@ from tidelog.client.jetstream.bulk import BulkGet
 from tidelog.client.jetstream.desk import JetStream
 from tidelog.spark.link import Link
 from tidelog.spark.offset import Mark
-from tidelog.spark.option import OptionError, Position, Positions, ReadOptions
+from tidelog.spark.option import OptionError, Position, Positions, ReadFrom, ReadOptions
+from tidelog.spark.plan import Piece
+from tidelog.spark.shelf import ColdShelf, Shelf
 from tidelog.spark.state import STREAM_NOT_FOUND, StreamState, ask_state
 
 LOG = logging.getLogger("tidelog.spark")
@@ -43,15 +46,20 @@ class Survey:
     def __init__(self, options: ReadOptions, link: Link) -> None:
         self._options = options
         self._link = link
+        self._shelf = Shelf(options, link)
 
-    def states(self) -> dict[str, StreamState]:
-        """Of all streams that are to be read, in a fixed order."""
-        options = self._options
-        names = list(options.streams)
-        if options.pattern:
-            known = self._link.attempt(lambda: list(JetStream(self._link.connection()).stream_names()))
-            names = sorted(name for name in known if re.fullmatch(options.pattern, name))
-        return {name: self._state(name) for name in names}
+    def states(self, known: Mapping[str, Mark] | None = None) -> dict[str, StreamState]:
+        """Of all streams that are to be read, in a fixed order. `known`: how far they were read."""
+        return {name: self._with_history(name, (known or {}).get(name)) for name in self._names()}
+
+    def ends(self) -> dict[str, Mark]:
+        """Where these streams end."""
+        states = {name: self._state(name) for name in self._names()}
+        return {name: Mark(state.end_seq, state.created) for name, state in states.items()}
+
+    def attached(self, pieces: Iterable[Piece]) -> list[Piece]:
+        """With what of them is in files."""
+        return [replace(piece, cold=self._shelf.part(piece)) for piece in pieces]
 
     def start(self, state: StreamState) -> Mark:
         """Where the options say to begin."""
@@ -107,7 +115,8 @@ class Survey:
             max_rows = min(max_rows or rows, rows)
         if not max_rows or end_seq - start_seq <= max_rows:
             return end_seq
-        if not self._options.subjects:
+        if not self._options.subjects or start_seq < state.held_seq:
+            # The server does not count what it does not have.
             return start_seq + max_rows
         target = self.count(state.name, start_seq) - max_rows
         # The least end behind which no more than `target` matches wait.
@@ -130,6 +139,21 @@ class Survey:
             raise DataLoss(what)
         LOG.warning("%s; going on, as failOnDataLoss is false", what)
 
+    def _names(self) -> list[str]:
+        options = self._options
+        if not options.pattern:
+            return list(options.streams)
+        known = self._link.attempt(lambda: list(JetStream(self._link.connection()).stream_names()))
+        return sorted(name for name in known if re.fullmatch(options.pattern, name))
+
+    def _with_history(self, name: str, mark: Mark | None) -> StreamState:
+        """A query that follows the end of a stream has no need to look for files every time."""
+        state = self._state(name)
+        history = self._shelf.pinned(name, state.created)
+        if mark is None or mark.seq < state.held_seq or (history is not None and mark.seq < history.end_seq):
+            history = self._shelf.fresh(name, state.created)
+        return state.with_history(history)
+
     def _state(self, name: str) -> StreamState:
         try:
             state = ask_state(self._link, name)
@@ -149,6 +173,8 @@ class Survey:
         """The first sequence at or after a time. `strict`: where the user named it, if it must be there."""
         time, link = position.time, self._link
         assert time is not None
+        if state.history is not None and (seq := self._shelf.first_at(state.history, time)):
+            return seq
 
         def ask() -> tuple[int, Any]:
             bulk = link.bulk()
@@ -168,6 +194,27 @@ class Survey:
                 "'startingOffsetsByTimestampStrategy' to latest to begin at its end then",
             )
         return state.end_seq
+
+
+class ColdSurvey(Survey):
+    """The same of histories alone: no server is asked, so limits count sequences, and bytes as files have them."""
+
+    def __init__(self, options: ReadOptions, link: Link) -> None:
+        super().__init__(options, link)
+        self._cold = self._shelf = ColdShelf(options, link)
+
+    def _names(self) -> list[str]:
+        options = self._options
+        if not options.pattern:
+            return list(options.streams)
+        return [name for name in self._cold.names() if re.fullmatch(options.pattern, name)]
+
+    def _state(self, name: str) -> StreamState:
+        return self._cold.state(name)
+
+
+def survey_of(options: ReadOptions, link: Link) -> Survey:
+    return ColdSurvey(options, link) if options.read_from is ReadFrom.COLD else Survey(options, link)
 
 
 def _pending(bulk: Callable[[], BulkGet], stream: str, start_seq: int, subject: str) -> int:
