@@ -25,6 +25,7 @@ from tidelog.base import limits
 from tidelog.base.timer import Timer
 from tidelog.stream import failure
 from tidelog.stream.failure import ApiFailure
+from tidelog.stream.parcel import Parcel
 from tidelog.stream.publish import cut_line, read_fields, read_sequence, with_line
 
 if TYPE_CHECKING:
@@ -68,18 +69,6 @@ class Inflight:
             self.ids.add(fields[b"Nats-Msg-Id"])
 
 
-class Waiting:
-    """A batch that waits for its commit."""
-
-    __slots__ = ("due_ns", "parts", "plain", "size")
-
-    def __init__(self) -> None:
-        self.parts: list[Part] = []
-        self.plain = True  # none of its messages asks for anything else
-        self.size = 0
-        self.due_ns = 0
-
-
 class Ticket(NamedTuple):
     """What a message says of its batch."""
 
@@ -90,21 +79,12 @@ class Ticket(NamedTuple):
     plain: bool
 
 
-class Staged:
-    """How much waits in all batches of a server, and how many fast ones run."""
-
-    def __init__(self) -> None:
-        self.batches = 0
-        self.size = 0
-        self.fast_batches = 0
-
-
 class AtomicBatches:
     """Of one stream."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.waiting: dict[bytes, Waiting] = {}
+        self.waiting: dict[bytes, Parcel] = {}
         self.timer: Timer | None = None
 
     @property
@@ -126,7 +106,7 @@ class AtomicBatches:
         except ApiFailure as refused:
             self.stream.answer_to(reply, self.stream.refusal(refused))
 
-    def stage(self, ticket: Ticket, part: Part) -> Waiting | None:
+    def stage(self, ticket: Ticket, part: Part) -> Parcel | None:
         """Put a message to its batch. Returns that, if it is complete; raises ApiFailure."""
         batch_id, number, committed, level, plain = ticket
         if len(batch_id) > limits.ATOMIC_BATCH_ID_SIZE:
@@ -150,15 +130,15 @@ class AtomicBatches:
                 self.abandon(batch_id, UNSUPPORTED)
                 raise failure.REQUIRED_API_LEVEL()
             part = part._replace(header=cut_line(part.header, b"Nats-Required-Api-Level"))
-        if number != len(batch.parts) + 1 or (number == 1 and end):
+        if number != batch.count + 1 or (number == 1 and end):
             self.abandon(batch_id, INCOMPLETE)
             raise failure.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
         if size > limits.ATOMIC_BATCH_MESSAGES:
             self.abandon(batch_id, LARGE)
             raise failure.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=limits.ATOMIC_BATCH_MESSAGES)
         if end:
-            last = batch.parts[-1]
-            batch.parts[-1] = last._replace(header=with_line(last.header, BATCH_COMMIT, b"1"))
+            _, header, _ = batch.parts()[-1]
+            batch.set_last_header(with_line(header, BATCH_COMMIT, b"1"))
         else:
             self.add(batch_id, batch, part, plain)
         if committed is None:
@@ -166,43 +146,51 @@ class AtomicBatches:
         self.forget(batch_id)
         return batch
 
-    def add(self, batch_id: bytes, batch: Waiting, part: Part, plain: bool) -> None:
+    def add(self, batch_id: bytes, batch: Parcel, part: Part, plain: bool) -> None:
         size = len(part.subject) + len(part.header) + len(part.payload)
-        if self.engine.staged.size + size > limits.ATOMIC_BATCHES_SIZE:
+        if self.engine.staged.size + size > self.engine.staged.most:
             self.abandon(batch_id, LARGE)
             raise failure.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
-        batch.parts.append(part)
-        batch.size += size
+        batch.add(part.subject, part.header, part.payload)
         batch.plain = batch.plain and plain
         self.engine.staged.size += size
-        batch.due_ns = self.engine.clock.monotonic_ns() + limits.ATOMIC_BATCH_IDLE_NS
+        self.stream.parcel = batch
+        self.put_off(batch)
         if self.timer is None:
             self.arm()
 
-    def begin(self, batch_id: bytes) -> Waiting:
+    def put_off(self, batch: Parcel) -> None:
+        """Something came for it just now."""
+        batch.due_ns = self.engine.clock.monotonic_ns() + limits.ATOMIC_BATCH_IDLE_NS
+
+    def begin(self, batch_id: bytes) -> Parcel:
         if (
             len(self.waiting) >= limits.ATOMIC_BATCHES_PER_STREAM
             or self.engine.staged.batches >= limits.ATOMIC_BATCHES_PER_SERVER
         ):
             raise failure.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
         self.engine.staged.batches += 1
-        batch = self.waiting[batch_id] = Waiting()
+        batch = self.waiting[batch_id] = Parcel(batch_id)
         return batch
 
     # ---- the commit ----
 
-    def commit(self, batch_id: bytes, batch: Waiting, reply: bytes | None) -> None:
+    def commit(self, batch_id: bytes, batch: Parcel, reply: bytes | None) -> None:
         """Store all of them, or raise ApiFailure."""
         stream = self.stream
         if stream.log.refusal is not None:
             raise failure.STREAM_STORE_FAILED(err=str(stream.log.refusal))
-        simple = batch.plain and stream.takes_plainly() and stream.config.discard != "new"
-        good = batch.parts if simple else self.checked(batch.parts)
-        first_seq = stream.log.store.last_seq + 1
+        simple = batch.plain and stream.config.discard != "new" and stream.takes_plainly(batch)
         tail = b',"batch":%s,"count":%d}' % (
             msgspec.json.encode(batch_id.decode("utf-8", "replace")),
-            len(good),
+            batch.count,
         )
+        if simple:
+            if not stream.keep_parcel(batch, reply, tail):
+                raise failure.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
+            return
+        good = self.checked([Part(*part) for part in batch.parts()])
+        first_seq = stream.log.store.last_seq + 1
         for at, part in enumerate(good):
             last = at == len(good) - 1
             if not stream.keep_part(*part, reply if last else None, tail if last else b""):
@@ -229,6 +217,8 @@ class AtomicBatches:
         batch = self.waiting.pop(batch_id)
         self.engine.staged.batches -= 1
         self.engine.staged.size -= batch.size
+        if self.stream.parcel is batch:
+            self.stream.parcel = None
 
     def abandon(self, batch_id: bytes, reason: str) -> None:
         self.forget(batch_id)

@@ -8,6 +8,10 @@ cdef class Budget:
     cdef public int64_t limit        # -1: none
     cdef readonly Budget above       # of which this is a part; None: of nothing
 
-    cdef bint limited(self) noexcept
+    cdef int64_t promised            # and so many more are being stored; `used` will say so soon
+
     cdef bint has_room(self, int64_t size) noexcept
+    cdef bint fits(self, int64_t size) noexcept
+    cdef bint promise(self, int64_t size) noexcept
+    cdef void redeem(self, int64_t size) noexcept
     cdef void add(self, int64_t size) noexcept

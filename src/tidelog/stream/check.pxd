@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from tidelog.log.log cimport Log
 from tidelog.stream.budget cimport Budget
 from tidelog.stream.dedupe cimport Dedupe
+from tidelog.stream.parcel cimport Parcel, Staged
 from tidelog.stream.post cimport Post
 from tidelog.stream.publish cimport Fields
 from tidelog.stream.receipt cimport Receipts
@@ -46,6 +47,7 @@ cdef class Checks(Subscriber):
     cdef Post post
     cdef readonly Budget budget          # that its bytes count in
     cdef int64_t counted                 # so many of them are counted
+    cdef int64_t promised                # and so many are promised to what came since
     cdef bytes last_id                   # of the newest message; empty: it had none
     cdef bint ids_loaded                 # the ids of what is in the log are in `dedupe`
     cdef bint touched                    # in the tick's list
@@ -61,6 +63,8 @@ cdef class Checks(Subscriber):
     cdef bint counts                     # each message is an increment
     cdef readonly object fast            # FastBatches; None: none are taken
     cdef readonly object batches         # AtomicBatches; None: none are taken
+    cdef public Parcel parcel            # of the batch that was added to last; None: it has come to its end
+    cdef Staged staged
     cdef readonly object schedules       # Schedules; None: there are none
     cdef readonly object inflight        # what is ahead of the message of a batch that is looked at; None: it is alone
     cdef object transform
@@ -76,6 +80,7 @@ cdef class Checks(Subscriber):
     cdef int check_rollup(self, Draft* draft, bytes value) except -1
     cdef int count(self, Draft* draft, Fields* fields, list held) except -1
     cdef int check_room(self, Draft* draft) except -1
+    cdef bint promise(self, int64_t size) noexcept
     cdef int take_ttl(self, Draft* draft, Fields* fields, list held) except -1
     cdef uint64_t last_seq_for(self, const char* subject, Py_ssize_t size) noexcept
     cdef int load_ids(self) except -1

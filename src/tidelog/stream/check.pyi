@@ -7,6 +7,7 @@ from tidelog.stream.account import AccountStreams
 from tidelog.stream.batch import AtomicBatches, Inflight
 from tidelog.stream.dedupe import Dedupe
 from tidelog.stream.fast_batch import FastBatches
+from tidelog.stream.parcel import Parcel
 from tidelog.stream.receipt import Receipts
 from tidelog.stream.schedule import Schedules
 from tidelog.stream.stream_config import StreamConfig
@@ -26,6 +27,7 @@ class Checks(Subscriber):
     tick: Tick
     fast: FastBatches | None
     batches: AtomicBatches | None
+    parcel: Parcel | None
     schedules: Schedules | None
     inflight: Inflight | None
     def take_config(self, config: StreamConfig) -> None: ...

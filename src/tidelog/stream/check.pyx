@@ -236,16 +236,24 @@ cdef class Checks(Subscriber):
 
     cdef int check_room(self, Draft* draft) except -1:
         """Whether the account and the server have room for the message."""
-        cdef Py_ssize_t size
-        if self.budget.limited():
+        cdef Py_ssize_t size = encoded_size(draft.subject_size, draft.header_size, draft.payload_size, False)
+        if not self.promise(size):
+            # What has gone in this tick may have made room, and not all that was promised was stored.
             self.settle()
-            size = encoded_size(draft.subject_size, draft.header_size, draft.payload_size, False)
             if not self.budget.above.has_room(size):
                 self.account.engine.tell_exceeded(self.config.storage)
                 raise failure.INSUFFICIENT_RESOURCES()
             if not self.budget.has_room(size):
                 raise failure.ACCOUNT_RESOURCES_EXCEEDED()
+            self.promise(size)
         return 0
+
+    cdef bint promise(self, int64_t size) noexcept:
+        """Keep room for so much until `settle`. False: it has to be looked at more closely."""
+        if not self.budget.promise(size):
+            return False
+        self.promised += size
+        return True
 
     cdef int take_ttl(self, Draft* draft, Fields* fields, list held) except -1:
         """How long the message lives."""
@@ -338,6 +346,9 @@ cdef class Checks(Subscriber):
     cdef int settle(self) except -1:
         """Tell the budget by how much the log has grown or shrunk."""
         cdef int64_t size = <int64_t>self.log.counted_size()
+        if self.promised:
+            self.budget.redeem(self.promised)
+            self.promised = 0
         if size != self.counted:
             self.budget.add(size - self.counted)
             self.counted = size

@@ -34,11 +34,11 @@ from tidelog.log.log import Log
 from tidelog.log.policy import STRICT, SyncPolicy
 from tidelog.log.recover import Findings, open_log
 from tidelog.stream.account import AccountStreams
-from tidelog.stream.batch import Staged
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG, Catalog, Meta, directory_name
 from tidelog.stream.change import Names
 from tidelog.stream.consumer_store import ConsumerStore
+from tidelog.stream.parcel import Staged
 from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import StreamConfig

@@ -16,6 +16,7 @@ cdef class Intake(Checks):
     cdef int answer(self, Draft* draft, bytes text) except -1
     cdef int consider(self, Draft* draft, Fields* fields) except -1
     cdef int hand_over(self, Draft* draft, Fields* fields) except -1
+    cdef bint pack(self, Draft* draft, Fields* fields) except -1
     cdef int draw_up(self, Draft* draft, Fields* fields, bytes subject, bytes header, bytes payload) except -1
     cdef int keep(self, Draft* draft, Fields* fields, bytes tail) except -1
     cdef int roll_up(self, Draft* draft, Fields* fields, uint64_t seq) except -1

@@ -16,7 +16,7 @@ What it does not do: commit, find, delete, or know how a stream comes to be: tha
 
 import msgspec
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 
 from tidelog.base import limits
 from tidelog.base.errors import StorageError
@@ -27,6 +27,7 @@ from tidelog.log.record cimport FOREVER, encoded_size
 from tidelog.stream import failure
 from tidelog.stream.failure import ApiFailure
 from tidelog.stream.batch import NO_NUMBER, Ticket
+from tidelog.stream.parcel cimport Parcel, PartSize
 from tidelog.stream.publish cimport (
     BATCH_COMMIT, BATCH_ID, BATCH_SEQ, MSG_ID, REQUIRED_API_LEVEL, ROLLUP, find_fields, has, schedules, sequence_of,
     value_of,
@@ -37,7 +38,10 @@ cdef Py_ssize_t HEADER_MOST = limits.STREAM_HEADER_SIZE
 cdef int64_t SECOND_NS = 1_000_000_000
 cdef uint32_t BIT_COMMIT = <uint32_t>1 << <int>BATCH_COMMIT
 # What messages of a batch may say without being looked at closely.
-cdef uint32_t PLAIN_IN_BATCHES = <uint32_t>1 << <int>BATCH_ID | <uint32_t>1 << <int>BATCH_SEQ | BIT_COMMIT
+cdef uint32_t IN_THE_MIDDLE = <uint32_t>1 << <int>BATCH_ID | <uint32_t>1 << <int>BATCH_SEQ
+cdef uint32_t PLAIN_IN_BATCHES = IN_THE_MIDDLE | BIT_COMMIT
+cdef Py_ssize_t RECORD_FRONT = encoded_size(0, 0, 0, False)
+cdef Py_ssize_t BATCH_MOST = limits.ATOMIC_BATCH_MESSAGES
 cdef enum:
     FAST_SIZE = 4            # of `.$FI`
 
@@ -68,7 +72,8 @@ cdef class Intake(Checks):
             find_fields(message.body, message.header_size, &fields)
         if (
             fields.found or fields.status_size or self.special or message.body_size > self.max_message_size
-            or message.header_size > HEADER_MOST or self.budget.limited() or is_fast(&draft)
+            or message.header_size > HEADER_MOST or is_fast(&draft)
+            or not self.promise(encoded_size(draft.subject_size, 0, message.body_size, False))
         ):
             self.consider(&draft, &fields)
         else:
@@ -182,9 +187,12 @@ cdef class Intake(Checks):
     cdef int hand_over(self, Draft* draft, Fields* fields) except -1:
         """A message of a batch goes to those that know the rest of it."""
         cdef bint fast = is_fast(draft)
-        cdef bytes subject = draft.subject[:draft.subject_size], header = draft.header[:draft.header_size]
-        cdef bytes payload = draft.payload[:draft.payload_size]
-        cdef bytes reply = draft.reply[:draft.reply_size] if draft.reply != NULL else None
+        cdef bytes subject, header, payload, reply
+        if not fast and self.pack(draft, fields):
+            return 0
+        subject, header = draft.subject[:draft.subject_size], draft.header[:draft.header_size]
+        payload = draft.payload[:draft.payload_size]
+        reply = draft.reply[:draft.reply_size] if draft.reply != NULL else None
         if self.sealed:
             raise failure.STREAM_SEALED()
         self.check_room(draft)
@@ -204,9 +212,71 @@ cdef class Intake(Checks):
         ), reply, subject, header, payload)
         return 0
 
-    def takes_plainly(self) -> bool:
-        """Whether messages that ask for nothing need no closer look here."""
-        return not self.special and not self.budget.limited()
+    cdef bint pack(self, Draft* draft, Fields* fields) except -1:
+        """Put the next message of a batch to those before it, if it asks for nothing but that. False: it needs a look."""
+        cdef Parcel parcel = self.parcel
+        cdef Py_ssize_t size = draft.subject_size + draft.header_size + draft.payload_size
+        if (
+            parcel is None or fields.found != IN_THE_MIDDLE or draft.reply != NULL or fields.status_size
+            or not parcel.plain or parcel.count >= BATCH_MOST or self.sealed
+            or draft.header_size > HEADER_MOST or draft.header_size + draft.payload_size > self.max_message_size
+            or self.staged.size + size > self.staged.most or not self.budget.fits(size + RECORD_FRONT)
+            or sequence_of(fields, BATCH_SEQ) != <uint64_t>parcel.count + 1
+            or fields.sizes[<int>BATCH_ID] != PyBytes_GET_SIZE(parcel.batch_id)
+            or memcmp(fields.values[<int>BATCH_ID], PyBytes_AS_STRING(parcel.batch_id), fields.sizes[<int>BATCH_ID]) != 0
+        ):
+            return False
+        parcel.put(
+            draft.subject, draft.subject_size, draft.header, draft.header_size, draft.payload, draft.payload_size
+        )
+        self.staged.size += size
+        if draft.ts_ns != parcel.ts_ns:
+            # Once for what comes together.
+            parcel.ts_ns = draft.ts_ns
+            self.batches.put_off(parcel)
+        return True
+
+    def keep_parcel(self, Parcel parcel not None, bytes reply, bytes tail not None) -> bool:
+        """Store a batch whose messages ask for nothing else. False: one was refused, and that must be told."""
+        cdef uint64_t first_seq = self.log.store.last_seq + 1, before
+        cdef bint whole = True
+        cdef Py_ssize_t at = 0
+        cdef Fields fields
+        cdef Draft draft
+        cdef PartSize sizes
+        cdef bytes nothing = b""
+        self.draw_up(&draft, &fields, nothing, nothing, nothing)
+        draft.part = True
+        try:
+            while at < parcel.data.count:
+                memcpy(&sizes, parcel.data.items + at, sizeof(PartSize))
+                draft.subject = parcel.data.items + at + sizeof(PartSize)
+                draft.subject_size = sizes.subject
+                draft.header = draft.subject + sizes.subject
+                draft.header_size = sizes.header
+                draft.payload = draft.header + sizes.header
+                draft.payload_size = sizes.payload
+                at += sizeof(PartSize) + sizes.subject + sizes.header + sizes.payload
+                if at == parcel.data.count and reply is not None and self.acks:
+                    draft.reply = PyBytes_AS_STRING(reply)
+                    draft.reply_size = PyBytes_GET_SIZE(reply)
+                    before = self.log.store.last_seq
+                    self.store(&draft, &fields, tail)
+                    whole = self.log.store.last_seq != before
+                else:
+                    self.append(&draft, &fields)
+        except StorageError:
+            whole = False
+        self.last_id = b""
+        if not whole:
+            # Nothing of it is written yet.
+            for seq in range(first_seq, self.log.store.last_seq + 1):
+                self.log.remove(seq)
+        return whole or draft.reply != NULL
+
+    def takes_plainly(self, Parcel parcel not None) -> bool:
+        """Whether a batch whose messages ask for nothing needs no closer look here."""
+        return not self.special and self.promise(parcel.size + parcel.count * RECORD_FRONT)
 
     def publish(self, bytes subject not None, bytes header not None, bytes payload not None) -> tuple:
         """Take a message of a client who is answered otherwise: its sequence, and whether it came before. Raises

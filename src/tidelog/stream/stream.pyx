@@ -42,6 +42,7 @@ cdef class Stream(Intake):
         self.tick = account.tick
         self.post = account.post
         self.budget = account.budget(config.storage)
+        self.staged = account.engine.staged
         self.consumers = {}
         self.subscriptions = []
         self.last_id = b""
@@ -136,6 +137,7 @@ cdef class Stream(Intake):
         self.end()
         if self.keeper is not None:
             self.keeper.abandon()
+        self.settle()
         self.budget.add(-self.counted)
         self.counted = 0
         self.log.on_commit = self.log.on_failure = self.log.on_expiry = None

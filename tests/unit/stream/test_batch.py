@@ -145,7 +145,7 @@ def test_batches_that_wait_are_bounded(shore: Shore, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(limits, "ATOMIC_BATCHES_PER_SERVER", limits.ATOMIC_BATCHES_PER_STREAM)
     shore.stream("T", allow_atomic=True)
     assert shore.refused(b"T.a", Nats_Batch_Id="b", Nats_Batch_Sequence="1")[0] == 10210
-    monkeypatch.setattr(limits, "ATOMIC_BATCHES_SIZE", shore.engine.staged.size + 10)
+    shore.engine.staged.most = shore.engine.staged.size + 10
     assert shore.refused(b"S.a", b"p" * 100, Nats_Batch_Id="0", Nats_Batch_Sequence="2")[0] == 10210
     config = stream.config.copy()
     config.allow_atomic = False
@@ -302,3 +302,78 @@ def test_a_batch_is_whole_or_gone_after_the_power_went() -> None:
         seen.add(len(found))
         assert found in ([b"S.before"], [b"S.before", *(b"S.%d" % number for number in range(1, 9))])
     assert seen == {1, 9}
+
+
+# ---- batches that ask for nothing else, which are kept as they come ----
+
+
+def silent(shore: Shore, number: int, batch: str = "b", payload: bytes = b"p", **headers: str) -> None:
+    """A message that nobody wants an answer to."""
+    fields = {"Nats_Batch_Id": batch, "Nats_Batch_Sequence": str(number), **headers}
+    shore.send(b"S.%d" % number, payload, reply=None, **fields)
+
+
+@pytest.mark.parametrize("end", ["1", "eob"])
+def test_a_plain_batch_is_stored_as_it_came(shore: Shore, end: str) -> None:
+    """BATCH-1"""
+    stream = shore.stream(allow_atomic=True)
+    for number in range(1, 6):
+        silent(shore, number, payload=b"%d" % number)
+    shore.engine.commit()
+    assert contents(stream) == []
+    stage(shore, 6, b"S.6", Nats_Batch_Commit=end)
+    assert answers(shore)[-1] == {
+        "stream": "S",
+        "seq": 6 if end == "1" else 5,
+        "batch": "b",
+        "count": 6 if end == "1" else 5,
+    }
+    assert contents(stream)[:5] == [(seq, b"S.%d" % seq, b"%d" % seq) for seq in range(1, 6)]
+    assert header_of(stream, 3) == block("Nats-Batch-Id: b", "Nats-Batch-Sequence: 3")
+    assert shore.engine.staged.size == 0
+
+
+def test_two_plain_batches_at_a_time_stay_apart(shore: Shore) -> None:
+    stream = shore.stream(allow_atomic=True)
+    for number in range(1, 4):
+        silent(shore, number, "b", b"b%d" % number)
+        silent(shore, number, "c", b"c%d" % number)
+    silent(shore, 4, "c", b"c4")
+    silent(shore, 4, Nats_Batch_Commit="1")
+    silent(shore, 5, "c", Nats_Batch_Commit="1")
+    shore.engine.commit()
+    assert [payload[:1] for _, _, payload in contents(stream)[:3]] == [b"b"] * 3
+    assert [payload for _, _, payload in contents(stream)[4:8]] == [b"c1", b"c2", b"c3", b"c4"]
+
+
+def test_a_gap_in_a_plain_batch_ends_it(shore: Shore) -> None:
+    stream = shore.stream(allow_atomic=True)
+    silent(shore, 1)
+    silent(shore, 2)
+    silent(shore, 4)
+    stage(shore, 3, Nats_Batch_Commit="1")
+    assert code(answers(shore)[-1])[0] == 10176
+    assert contents(stream) == []
+    assert shore.engine.staged.size == 0
+
+
+def test_a_plain_batch_lives_on_while_something_comes(shore: Shore) -> None:
+    shore.stream(allow_atomic=True)
+    silent(shore, 1)
+    for number in range(2, 6):
+        shore.advance(9.9)
+        shore.send(b"S.other", reply=None)
+        silent(shore, number)
+    stage(shore, 6, Nats_Batch_Commit="1")
+    assert answers(shore)[-1]["count"] == 6
+
+
+def test_a_plain_batch_of_which_one_is_refused_leaves_nothing(shore: Shore) -> None:
+    """BATCH-1: the log has no room for messages so large."""
+    stream = shore.stream(allow_atomic=True, discard="old", max_bytes=4000)
+    silent(shore, 1)
+    silent(shore, 2, payload=bytes(8000))
+    silent(shore, 3)
+    stage(shore, 4, Nats_Batch_Commit="1")
+    told = answers(shore)[-1]
+    assert ("error" in told) == (contents(stream) == [])

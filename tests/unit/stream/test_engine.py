@@ -360,3 +360,21 @@ def test_a_stream_that_fails_costs_the_others_nothing() -> None:
     assert not shore.heard
     shore.engine.commit()
     assert shore.heard == [(b"reply.1", b'{"stream":"S","seq":1}')]
+
+
+def test_what_comes_in_one_tick_cannot_pass_the_limit_together() -> None:
+    """Of two streams, in every way in which messages come; and what goes makes room at once."""
+    shore = Shore(limits=AccountLimits(max_storage=1000))
+    one, two = shore.stream("A", max_msgs=3), shore.stream("B", allow_atomic=True)
+    for number in range(5):
+        shore.send(b"A.1", bytes(100))
+        shore.send(b"B.1", bytes(100), Nats_Msg_Id=str(number))
+        shore.send(b"B.2", bytes(100), reply=None, Nats_Batch_Id="b", Nats_Batch_Sequence=str(number + 1))
+    shore.send(b"B.2", bytes(100), Nats_Batch_Id="b", Nats_Batch_Sequence="6", Nats_Batch_Commit="1")
+    shore.engine.commit()
+    sizes = [stream.log.counted_size() for stream in (one, two)]
+    assert sum(sizes) <= 1000 < sum(sizes) + 2 * 150
+    assert shore.account.budget("file").used == sum(sizes)
+    shore.account.delete("B")
+    for _ in range(20):
+        assert "error" not in shore.publish(b"A.1", bytes(200))
