@@ -24,7 +24,7 @@ $(VENV)/.built: $(VENV)/.installed setup.py $(SOURCES)
 	@touch $@
 
 demo: setup
-	$(BIN)/tidelog demo
+	$(BIN)/tidelog demo --to build/demo
 
 test: setup
 	$(BIN)/pytest

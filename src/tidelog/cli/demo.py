@@ -1,14 +1,16 @@
-"""`tidelog demo`: a server, a stock client's messages through it and into a stream, and a table of what came of it.
+"""`tidelog demo`: a server, a stock client's messages through it and into a stream, a pipeline on Spark, and figures.
 
-The client is nats-py, as its users run it, so the figures are what a Python program sees; `tidelog bench compare`
-measures the server.
+What is shown has been checked. The client is nats-py, as its users run it, so the figures are what a Python program
+sees; `tidelog bench compare` measures the server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tidelog.cli.demo_figure import Figure, expect
+from tidelog.cli.demo_pipeline import java_or_exit, pipeline_figures
 from tidelog.cli.demo_stream import stream_figures
 from tidelog.testing.peer import ServerProcess, tidelog_argv
 
@@ -25,30 +28,49 @@ EVENT = b'{"order":"A-1042","item":"lamp","quantity":2,"price":19.9}'
 
 
 @click.command()
-def demo() -> None:
+@click.option(
+    "--to",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the pipeline's table, report and plot go; otherwise a directory of its own.",
+)
+@click.option(
+    "--spark/--no-spark", default=True, show_default=True, help="With the pipeline, which needs Java."
+)
+def demo(directory: Path | None, spark: bool) -> None:
     """Start a server, send messages through it from a stock client, and show figures.
 
-    A stream is written, read in both directions and worked on; the server is killed, and nothing is lost.
+    A stream is written, read in both directions and worked on; the server is killed, and nothing is lost. A pipeline
+    on Spark reads a stream of events and writes totals, as another stream and as a table.
     """
     try:
         import nats
     except ImportError:
         raise click.ClickException("the demo uses a stock client: pip install nats-py") from None
+    if spark:
+        java_or_exit()
     console = Console()
-    with ServerProcess(tidelog_argv()) as server:
-        console.print(
-            f"Tidelog listens on [bold]{server.url}[/], monitoring on http://127.0.0.1:{server.monitor_port}"
-        )
-        figures = asyncio.run(play(server.url, nats))
-    streams = stream_figures(console, nats)
-    table = Table(title="What a nats-py program saw")
+    parts = [message_figures(console, nats), stream_figures(console, nats)]
+    if spark:
+        made = directory or Path(tempfile.mkdtemp(prefix="tidelog-demo-"))
+        parts.append(pipeline_figures(console, nats, made.absolute()))
+    table = Table(title="What a nats-py program saw, and Spark")
     table.add_column("what")
     table.add_column("value", justify="right")
-    for part in (figures, streams):
+    for part in parts:
         table.add_section()
         for figure in part:
             table.add_row(figure.what, figure.value)
     console.print(table)
+
+
+def message_figures(console: Console, nats: Any) -> list[Figure]:
+    console.rule("Messages")
+    with ServerProcess(tidelog_argv()) as server:
+        console.print(
+            f"Tidelog listens on [bold]{server.url}[/], monitoring on http://127.0.0.1:{server.monitor_port}"
+        )
+        return asyncio.run(play(server.url, nats))
 
 
 async def play(url: str, nats: Any) -> list[Figure]:

@@ -31,6 +31,7 @@ DRAIN_TIMEOUT_S = 30.0
 
 
 def stream_figures(console: Console, nats: Any) -> list[Figure]:
+    console.rule("A stream, and kill -9")
     with tempfile.TemporaryDirectory(prefix="tidelog-demo-") as store:
         flags = ["-js", "-sd", store]
         with ServerProcess(tidelog_argv(), flags=flags) as server:

@@ -10,6 +10,7 @@ as it is.
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
 
 # How long Spark's processes wait for each other to connect; its own 15 s are too few for a machine that does much else.
 CONNECT_S = 60
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# For as long as Spark has not been told a level; without it, it says in some lines which it begins with.
+LOGGING = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+logger.python.name = org.apache.spark.api.python.PythonGatewayServer
+logger.python.level = {level}
+appender.stderr.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
 # Small data is the rule on one machine; Spark's 200 are for clusters.
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
@@ -29,11 +43,13 @@ LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.python.authenticate.socketTimeout": f"{CONNECT_S}s",
-    "spark.driver.extraJavaOptions": "-Djava.net.preferIPv4Stack=true",
+    JAVA_OPTIONS: "-Djava.net.preferIPv4Stack=true",
 }
 ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # What everybody else reads; Spark's own choice is older than Parquet's times.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 
@@ -54,7 +70,13 @@ def session(
     settings = ALWAYS | (LOCAL if master.startswith("local") else {}) | dict(config or {})
     for key, value in settings.items():
         builder = builder.config(key, value)
-    made = builder.getOrCreate()
+    with tempfile.NamedTemporaryFile("w", prefix="tidelog-", suffix=".properties") as file:
+        file.write(LOGGING.format(level=log))
+        file.flush()
+        if JAVA_OPTIONS not in (config or {}):
+            options = f"{settings.get(JAVA_OPTIONS, '')} -Dlog4j2.configurationFile=file:{file.name}"
+            builder = builder.config(JAVA_OPTIONS, options.strip())
+        made = builder.getOrCreate()
     made.sparkContext.setLogLevel(log)
     return made
 

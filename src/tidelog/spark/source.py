@@ -53,7 +53,7 @@ class TidelogDataSource(DataSource):
         from tidelog.spark.sink import StreamWriter
 
         if overwrite:
-            raise OptionError("outputMode", "a stream can only be appended to: use append or update")
+            raise OptionError("outputMode", "a stream can only be appended to: use append")
         return StreamWriter(schema, write_options(self.options))
 
     def _check(self, schema: StructType) -> None:
