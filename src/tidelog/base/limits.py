@@ -304,6 +304,9 @@ FAST_BATCH_FLOW_MOST = 65_535
 
 # So long a request waits at most for what was published before it to be committed.
 REQUEST_WAIT_NS = 1_000_000_000
+# When so many requests of an account wait, all of them are dropped, as the peer does: whoever sent them has long given
+# up, or does not wait for answers.
+REQUESTS_WAITING = 10_000
 
 # Followers of a log that wait are found by the routes of what was committed, unless so many targets would be
 # looked at for each of them: then all are called. To call one in vain costs about as much.

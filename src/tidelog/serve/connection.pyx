@@ -19,6 +19,7 @@ PRODUCER_PAUSE_NS (`hold`).
 import os
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t
 from libc.errno cimport EAGAIN, EINTR
 from libc.errno cimport errno as c_errno
 from libc.stdlib cimport free, malloc, realloc
@@ -99,6 +100,8 @@ cdef class Connection:
     cdef object deadline         # timer of a blocked write
     cdef Py_ssize_t written      # ever, to see progress
     cdef Py_ssize_t written_then
+    cdef int64_t seen_in         # messages that had come and gone at the last activity
+    cdef int64_t seen_out
 
     def __init__(self, server, loop, int fd) -> None:
         self.server = server
@@ -180,8 +183,17 @@ cdef class Connection:
             got += self.carry_size
             self.carry_size = 0
             self.pump(shared, got)
+        self.note_activity()
         if self.recipient.congested_by is not None:
             self.hold()
+        return 0
+
+    cdef int note_activity(self) except -1:
+        """When messages came or went last is told by monitoring."""
+        if self.seen_in != self.session.in_msgs or self.seen_out != self.recipient.out_msgs:
+            self.seen_in = self.session.in_msgs
+            self.seen_out = self.recipient.out_msgs
+            self.session.last_activity_ns = self.server.now_ns()
         return 0
 
     cdef int pump(self, const char* data, Py_ssize_t size) except -1:
@@ -384,6 +396,7 @@ cdef class Connection:
             waiting, self.recipient.held_back = self.recipient.held_back, None
             for connection in waiting:
                 connection.release()
+        self.note_activity()
         if self.ending and not self.writing:
             self.close()
 

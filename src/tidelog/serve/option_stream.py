@@ -65,7 +65,8 @@ def jetstream_table(findings: Findings) -> Table:
         "unique_tag": (UNKEPT, text),
         "max_outstanding_catchup": (UNKEPT, storage_size("max_outstanding_catchup")),
         "max_buffered_size": (UNKEPT, storage_size("max_buffered_size")),
-        **aliases("max_buffered_msgs request_queue_limit info_queue_limit", UNKEPT, integer),
+        "request_queue_limit": ("request_queue_limit", integer),
+        **aliases("max_buffered_msgs info_queue_limit", UNKEPT, integer),
         "meta_compact": (UNKEPT, absolute),
         "meta_compact_size": (UNKEPT, storage_size("meta_compact_size")),
         "meta_compact_sync": (UNKEPT, boolean),
@@ -116,18 +117,22 @@ def concurrent_io(node: Node) -> None:
 
 
 def read_limits(node: Node, findings: Findings) -> dict[str, Any]:
-    def batch(value: Node) -> None:
+    def batch(value: Node) -> dict[str, Any]:
         parts: Table = {
-            **aliases("max_inflight_per_stream max_inflight_total max_msgs", UNKEPT, integer),
-            "timeout": (UNKEPT, lambda item: duration_ns(item, "timeout")),
+            "max_inflight_per_stream": ("max_batches_per_stream", integer),
+            "max_inflight_total": ("max_batches", integer),
+            "max_msgs": ("max_batch_messages", integer),
+            "timeout": ("max_batch_idle_ns", lambda item: duration_ns(item, "timeout")),
         }
-        read_section(table_of(value, "Expected a map to define batch limits"), parts, findings)
+        return read_section(table_of(value, "Expected a map to define batch limits"), parts, findings)
 
     table: Table = {
         "max_ack_pending": ("max_ack_pending", integer),
         "max_request_batch": ("max_request_batch", integer),
         "max_ha_assets": (UNKEPT, integer),
         "duplicate_window": ("duplicate_window_ns", lambda item: duration_ns(item, "duplicate_window")),
-        "batch": (UNKEPT, batch),
+        "batch": ("batch", batch),
     }
-    return read_section(table_of(node, "Expected a map to define JetStreamLimits"), table, findings)
+    found = read_section(table_of(node, "Expected a map to define JetStreamLimits"), table, findings)
+    found.update(found.pop("batch", {}))
+    return found

@@ -122,10 +122,15 @@ class JetStreamSettings(Record):
     sync_interval_s: float = 0.0  # 0: before every acknowledgement, as with `sync_always`
     sync_always: bool = False
     strict: bool = True
-    # 0: no limit.
+    # 0: no limit; of batches, and of what waits, the usual one.
     max_ack_pending: int = 0
     max_request_batch: int = 0
     duplicate_window_ns: int = 0
+    max_batches_per_stream: int = 0
+    max_batches: int = 0
+    max_batch_messages: int = 0
+    max_batch_idle_ns: int = 0
+    request_queue_limit: int = 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -69,6 +69,7 @@ class Server:
         self.log = log
         self.clock = clock if clock is not None else SystemClock()
         self.monotonic_ns = time.monotonic_ns
+        self.now_ns = time.time_ns
         self.client_socket = client_socket
         self.server_id = new_server_id()
         self.start_ns = self.clock.now_ns()

@@ -11,12 +11,17 @@ import asyncio
 import os
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidelog import API_LEVEL
 from tidelog.base.duration import format_duration
 from tidelog.base.errors import ConfigError, DiskLocked, StorageError
-from tidelog.base.limits import STREAM_MEMORY_FALLBACK, STREAM_STORAGE_FALLBACK, STREAM_WORK_THREADS
+from tidelog.base.limits import (
+    REQUESTS_WAITING,
+    STREAM_MEMORY_FALLBACK,
+    STREAM_STORAGE_FALLBACK,
+    STREAM_WORK_THREADS,
+)
 from tidelog.base.work import Threads
 from tidelog.broker.account import Account
 from tidelog.broker.desk.desk import Desk, DeskSettings
@@ -32,6 +37,15 @@ if TYPE_CHECKING:
     from tidelog.serve.server import Server
 
 DIRECTORY = "jetstream"  # below the store directory
+LIMITS = (
+    "max_ack_pending",
+    "max_request_batch",
+    "duplicate_window_ns",
+    "max_batches_per_stream",
+    "max_batches",
+    "max_batch_messages",
+    "max_batch_idle_ns",
+)
 
 
 class StreamService:
@@ -110,12 +124,7 @@ class StreamService:
         self.options = options
         settings = options.jetstream
         self.settings = engine_settings(settings, self.disk)
-        self.engine.settings = replace(
-            self.engine.settings,
-            max_ack_pending=settings.max_ack_pending,
-            max_request_batch=settings.max_request_batch,
-            duplicate_window_ns=settings.duplicate_window_ns,
-        )
+        self.engine.settings = replace(self.engine.settings, **limits_of(settings))
         self.engine.set_room(self.settings.max_memory_size, self.settings.max_file_size)
         self.desk.settings = desk_settings(options, self.server.server_id)
         accounts = {account.name: account for account in self.server.broker.accounts()}
@@ -220,10 +229,13 @@ def engine_settings(settings: JetStreamSettings, disk: RealDisk) -> EngineSettin
         max_memory_size=memory if memory >= 0 else machine_memory(),
         max_file_size=storage if storage >= 0 else disk_room(disk),
         domain=settings.domain,
-        max_ack_pending=settings.max_ack_pending,
-        max_request_batch=settings.max_request_batch,
-        duplicate_window_ns=settings.duplicate_window_ns,
+        **limits_of(settings),
     )
+
+
+def limits_of(settings: JetStreamSettings) -> dict[str, Any]:
+    """What the engine calls as the configuration does."""
+    return {name: getattr(settings, name) for name in LIMITS}
 
 
 def sync_policy(settings: JetStreamSettings) -> SyncPolicy:
@@ -254,8 +266,10 @@ def disk_room(disk: RealDisk) -> int:
 def desk_settings(options: Options, server_id: str) -> DeskSettings:
     return DeskSettings(
         server_name=options.server_name or server_id,
+        server_id=server_id,
         domain=options.jetstream.domain,
         strict=options.jetstream.strict,
+        request_queue_limit=options.jetstream.request_queue_limit or REQUESTS_WAITING,
     )
 
 

@@ -337,6 +337,8 @@ class AccountStreams:
             self.engine.log.info(f"Stream {self.name} > {stream.name} takes messages again")
         else:
             self.engine.log.error(f"Stream {self.name} > {stream.name} takes no messages: {refusal}")
+            if self.engine.on_full is not None:
+                self.engine.on_full(stream)
 
     # ---- what an account may have ----
 

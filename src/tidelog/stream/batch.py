@@ -115,11 +115,12 @@ class AtomicBatches:
             raise failure.ATOMIC_PUBLISH_MISSING_SEQ()
         end = committed == END
         size = number - 1 if end else number
+        most = self.engine.settings.max_batch_messages or limits.ATOMIC_BATCH_MESSAGES
         batch = self.waiting.get(batch_id)
         if batch is None:
             if number != 1:
-                if size > limits.ATOMIC_BATCH_MESSAGES:
-                    raise failure.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=limits.ATOMIC_BATCH_MESSAGES)
+                if size > most:
+                    raise failure.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=most)
                 raise failure.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
             batch = self.begin(batch_id)
         if committed is not None and committed not in (b"1", END):
@@ -133,9 +134,9 @@ class AtomicBatches:
         if number != batch.count + 1 or (number == 1 and end):
             self.abandon(batch_id, INCOMPLETE)
             raise failure.ATOMIC_PUBLISH_INCOMPLETE_BATCH()
-        if size > limits.ATOMIC_BATCH_MESSAGES:
+        if size > most:
             self.abandon(batch_id, LARGE)
-            raise failure.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=limits.ATOMIC_BATCH_MESSAGES)
+            raise failure.ATOMIC_PUBLISH_TOO_LARGE_BATCH(size=most)
         if end:
             _, header, _ = batch.parts()[-1]
             batch.set_last_header(with_line(header, BATCH_COMMIT, b"1"))
@@ -161,16 +162,18 @@ class AtomicBatches:
 
     def put_off(self, batch: Parcel) -> None:
         """Something came for it just now."""
-        batch.due_ns = self.engine.clock.monotonic_ns() + limits.ATOMIC_BATCH_IDLE_NS
+        idle_ns = self.engine.settings.max_batch_idle_ns or limits.ATOMIC_BATCH_IDLE_NS
+        batch.due_ns = self.engine.clock.monotonic_ns() + idle_ns
 
     def begin(self, batch_id: bytes) -> Parcel:
-        if (
-            len(self.waiting) >= limits.ATOMIC_BATCHES_PER_STREAM
-            or self.engine.staged.batches >= limits.ATOMIC_BATCHES_PER_SERVER
-        ):
+        settings, staged = self.engine.settings, self.engine.staged
+        if len(self.waiting) >= (
+            settings.max_batches_per_stream or limits.ATOMIC_BATCHES_PER_STREAM
+        ) or staged.batches >= (settings.max_batches or limits.ATOMIC_BATCHES_PER_SERVER):
             raise failure.ATOMIC_PUBLISH_TOO_MANY_INFLIGHT()
         self.engine.staged.batches += 1
-        batch = self.waiting[batch_id] = Parcel(batch_id)
+        most = settings.max_batch_messages or limits.ATOMIC_BATCH_MESSAGES
+        batch = self.waiting[batch_id] = Parcel(batch_id, most)
         return batch
 
     # ---- the commit ----
@@ -273,7 +276,8 @@ def mend(stream: Stream) -> int:
         return 0
     fields = read_fields(newest.header)
     number = read_sequence(fields.get(BATCH_SEQ) or b"-")
-    if not fields.get(BATCH_ID) or fields.get(b"Nats-Stream-Source") or number > limits.ATOMIC_BATCH_MESSAGES:
+    most = max(stream.account.engine.settings.max_batch_messages, limits.ATOMIC_BATCH_MESSAGES)
+    if not fields.get(BATCH_ID) or fields.get(b"Nats-Stream-Source") or number > most:
         return 0
     first_seq = max(last_seq - number + 1, 1)
     lost = any(start < last_seq and end > first_seq for start, end in log.store.lost.ranges())

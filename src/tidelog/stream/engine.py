@@ -72,10 +72,14 @@ class EngineSettings:
     max_memory_size: int = -1
     max_file_size: int = -1
     domain: str = ""
-    # The `limits` of the configuration; 0: no limit.
+    # The `limits` of the configuration; 0: no limit, or of batches the usual one.
     max_ack_pending: int = 0
     max_request_batch: int = 0
     duplicate_window_ns: int = 0
+    max_batches_per_stream: int = 0
+    max_batches: int = 0
+    max_batch_messages: int = 0
+    max_batch_idle_ns: int = 0
 
 
 @dataclass
@@ -113,6 +117,7 @@ class Engine:
         self.consumer_store = ConsumerStore(self)
         self.names = Names(disk, worker)
         self.accounts: dict[str, AccountStreams] = {}
+        self.on_full: Callable[[Stream], None] | None = None  # told when the disk has no room for a stream
         self.failures: dict[str, str] = {}  # directories of streams that were not opened, and why
         self._exceeded_ns: dict[str, int] = {}  # when that was told, by kind of storage
         self._unfinished: list[Unfinished] = []

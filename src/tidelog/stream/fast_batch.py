@@ -103,7 +103,9 @@ class FastBatches:
                 self.forget(place.batch)
                 raise failure.REQUIRED_API_LEVEL()
             header = cut_line(header, LEVEL)
-        batch.due_ns = self.stream.account.engine.clock.monotonic_ns() + limits.ATOMIC_BATCH_IDLE_NS
+        engine = self.stream.account.engine
+        idle_ns = engine.settings.max_batch_idle_ns or limits.ATOMIC_BATCH_IDLE_NS
+        batch.due_ns = engine.clock.monotonic_ns() + idle_ns
         if self.timer is None:
             self.arm()
         if place.operation == PING:
@@ -112,13 +114,13 @@ class FastBatches:
             self.go_on(place, batch, subject, reply, header, payload)
 
     def begin(self, place: Place) -> Running:
-        staged = self.stream.account.engine.staged
+        engine = self.stream.account.engine
+        settings, staged = engine.settings, engine.staged
         if place.number != 1:
             raise failure.BATCH_PUBLISH_UNKNOWN_BATCH_ID()
-        if (
-            len(self.running) >= limits.FAST_BATCHES_PER_STREAM
-            or staged.fast_batches >= limits.FAST_BATCHES_PER_SERVER
-        ):
+        if len(self.running) >= (
+            settings.max_batches_per_stream or limits.FAST_BATCHES_PER_STREAM
+        ) or staged.fast_batches >= (settings.max_batches or limits.FAST_BATCHES_PER_SERVER):
             raise failure.BATCH_PUBLISH_TOO_MANY_INFLIGHT()
         staged.fast_batches += 1
         # Who is alone goes at his own pace, others begin slowly.

@@ -41,7 +41,6 @@ cdef uint32_t BIT_COMMIT = <uint32_t>1 << <int>BATCH_COMMIT
 cdef uint32_t IN_THE_MIDDLE = <uint32_t>1 << <int>BATCH_ID | <uint32_t>1 << <int>BATCH_SEQ
 cdef uint32_t PLAIN_IN_BATCHES = IN_THE_MIDDLE | BIT_COMMIT
 cdef Py_ssize_t RECORD_FRONT = encoded_size(0, 0, 0, False)
-cdef Py_ssize_t BATCH_MOST = limits.ATOMIC_BATCH_MESSAGES
 cdef enum:
     FAST_SIZE = 4            # of `.$FI`
 
@@ -218,7 +217,7 @@ cdef class Intake(Checks):
         cdef Py_ssize_t size = draft.subject_size + draft.header_size + draft.payload_size
         if (
             parcel is None or fields.found != IN_THE_MIDDLE or draft.reply != NULL or fields.status_size
-            or not parcel.plain or parcel.count >= BATCH_MOST or self.sealed
+            or not parcel.plain or parcel.count >= parcel.most or self.sealed
             or draft.header_size > HEADER_MOST or draft.header_size + draft.payload_size > self.max_message_size
             or self.staged.size + size > self.staged.most or not self.budget.fits(size + RECORD_FRONT)
             or sequence_of(fields, BATCH_SEQ) != <uint64_t>parcel.count + 1

@@ -23,6 +23,7 @@ cdef class Parcel:
     cdef public int64_t due_ns           # when it is given up
     cdef int64_t ts_ns                   # of the burst in which something came last
     cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t most        # messages that it may have
     cdef readonly int64_t size           # bytes of what came
     cdef Vector data                     # PartSize, subject, header, payload, one message behind the other
     cdef Py_ssize_t last                 # where the newest one begins

@@ -20,8 +20,9 @@ cdef class Staged:
 
 
 cdef class Parcel:
-    def __init__(self, bytes batch_id not None) -> None:
+    def __init__(self, bytes batch_id not None, Py_ssize_t most) -> None:
         self.batch_id = batch_id
+        self.most = most
         self.plain = True
 
     def __dealloc__(self):

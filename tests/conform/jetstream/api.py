@@ -7,13 +7,17 @@ from typing import Any, Self
 
 
 class Api:
-    def __init__(self, port: int, inbox: str = "_I") -> None:
-        """Answers come below `inbox`; two that are not to hear each other's have different ones."""
+    def __init__(self, port: int, inbox: str = "_I", user: str = "") -> None:
+        """Answers come below `inbox`; two that are not to hear each other's have different ones.
+
+        The password of a `user` is its name.
+        """
         self.inbox = inbox.encode()
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
         self.input = self.socket.makefile("rb")
         self.input.readline()
-        connect = b'{"verbose":false,"headers":true,"no_responders":true}'
+        login = b',"user":"%b","pass":"%b"' % (user.encode(), user.encode()) if user else b""
+        connect = b'{"verbose":false,"headers":true,"no_responders":true%b}' % login
         self.socket.sendall(b"CONNECT %b\r\nSUB %b.> 1\r\n" % (connect, self.inbox))
 
     def __enter__(self) -> Self:

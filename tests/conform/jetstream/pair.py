@@ -18,12 +18,21 @@ CONFIG = "jetstream { max_mem: 256M, max_file: 1G }\n"
 class Pair:
     """`theirs` and `ours` are command lines; a server that has died is started again for the next script.
 
-    `patience_s` is how long each of them is waited for before it is noted as in vain.
+    `patience_s` is how long each of them is waited for before it is noted as in vain. What the `users` of the `config`
+    leave behind is deleted after each script; their passwords are their names. Without any, there is nobody to tell.
     """
 
     def __init__(
-        self, theirs: Sequence[str], ours: Sequence[str], directory: str, patience_s: tuple[float, float]
+        self,
+        theirs: Sequence[str],
+        ours: Sequence[str],
+        directory: str,
+        patience_s: tuple[float, float],
+        config: str = CONFIG,
+        users: Sequence[str] = (),
     ) -> None:
+        self.config = config
+        self.users = users
         self.argvs = [theirs, ours]
         self.stores = [Path(directory) / name for name in ("theirs", "ours")]
         self.patience_s = patience_s
@@ -35,7 +44,7 @@ class Pair:
         with ExitStack() as stack:
             for argv, store in zip(self.argvs, self.stores, strict=True):
                 flags = ["-js", "-sd", str(store)]
-                self.servers.append(stack.enter_context(ServerProcess(argv, config=CONFIG, flags=flags)))
+                self.servers.append(stack.enter_context(ServerProcess(argv, config=self.config, flags=flags)))
             self.stack = stack.pop_all()
         return self
 
@@ -58,7 +67,7 @@ class Pair:
 
     def play(self, script: Script) -> tuple[Transcript, Transcript]:
         """What they said, and what we said."""
-        theirs = self.pool.submit(play, script, self.servers[0].port, self.patience_s[0])
+        theirs = self.pool.submit(play, script, self.servers[0].port, self.patience_s[0], self.users)
         ours = self.pool.submit(self.ours, script)
         return theirs.result(), ours.result()
 
@@ -68,6 +77,6 @@ class Pair:
             server.stop()
             server.start()
         try:
-            return play(script, server.port, self.patience_s[1])
+            return play(script, server.port, self.patience_s[1], self.users)
         except (OSError, AssertionError, ServerProcessError) as error:
             return Transcript([f"no answer: {error!r}"])

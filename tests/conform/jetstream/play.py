@@ -7,6 +7,7 @@ was in vain does not end a script; it is noted, so that the difference shows whe
 import datetime
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,19 +34,20 @@ class Transcript:
         return "".join(f"{line}\n" for line in [*self.lines, *(f"in vain: {step}" for step in self.late)])
 
 
-def play(script: Script, port: int, patience_s: float) -> Transcript:
+def play(script: Script, port: int, patience_s: float, users: Sequence[str] = ()) -> Transcript:
     player = _Player(script, port, patience_s)
     try:
         return player.play()
     finally:
         for connection in player.connections.values():
             connection.socket.close()
-        sweep(port)
+        for user in users or ("",):
+            sweep(port, user)
 
 
-def sweep(port: int) -> None:
-    """Delete every stream."""
-    with Api(port) as api:
+def sweep(port: int, user: str = "") -> None:
+    """Delete every stream of a user's account."""
+    with Api(port, user=user) as api:
         for name in api.ask("STREAM.NAMES").get("streams") or []:
             api.request(f"$JS.API.STREAM.DELETE.{name}")
 

@@ -55,6 +55,7 @@ class Wire:
             read_buffer=self.buffer,
             flush_all=lambda: self.flush_all(),
             monotonic_ns=house.clock.monotonic_ns,
+            now_ns=house.clock.now_ns,
             peer_gone=lambda _, reason: self.gone.append(reason),
             connection_closed=lambda _: None,
             connection_failed=lambda _, error: self.failed.append(type(error).__name__),
@@ -117,6 +118,25 @@ def test_each_part_of_a_large_payload_is_a_sign_of_life(wire: Wire) -> None:
     wire.clock.advance(seconds=60)
     wire.send(b"x")
     assert wire.session.last_in_ns == wire.clock.monotonic_ns()
+
+
+def test_activity_is_messages_that_come_and_go(wire: Wire) -> None:
+    begun_ns = wire.session.last_activity_ns
+    wire.clock.advance(seconds=1)
+    wire.send(b"PING\r\n")
+    assert wire.session.last_activity_ns == begun_ns
+    wire.send(b"SUB a 1\r\n")
+    wire.clock.advance(seconds=1)
+    wire.send(b"PUB b 1\r\nx\r\n")
+    assert wire.session.last_activity_ns == wire.clock.now_ns() > begun_ns
+    wire.clock.advance(seconds=1)
+    wire.flush_all()
+    assert wire.session.last_activity_ns < wire.clock.now_ns()
+    other = Wire(wire.house)
+    other.send(b'CONNECT {"verbose":false}\r\nPUB a 1\r\nx\r\n')
+    wire.flush_all()
+    assert wire.session.last_activity_ns == wire.clock.now_ns()
+    other.close()
 
 
 def test_a_large_payload_with_a_wrong_size_is_told_at_once(wire: Wire) -> None:

@@ -33,8 +33,10 @@ def test_it_is_switched_on_in_many_ways(text: str, enabled: bool) -> None:
 def test_the_block() -> None:
     text = """{
         store_dir: d, domain: m, max_mem: 1GB, max_file: "10G", sync: "5s", cipher: aes, unique_tag: t
-        limits { max_ack_pending: 1, duplicate_window: "1m", batch { max_msgs: 5, timeout: "1s" } }
-        max_buffered_msgs: 5, meta_compact: 5, max_concurrent_io: 8
+        limits { max_ack_pending: 1, duplicate_window: "1m", batch {
+            max_msgs: 5, timeout: "1s", max_inflight_per_stream: 6, max_inflight_total: 7
+        } }
+        max_buffered_msgs: 5, request_queue_limit: 8, meta_compact: 5, max_concurrent_io: 8
     }"""
     assert jetstream(text) == {
         "enabled": True,
@@ -45,6 +47,11 @@ def test_the_block() -> None:
         "sync_interval_s": 5.0,
         "max_ack_pending": 1,
         "duplicate_window_ns": 60 * 10**9,
+        "max_batch_messages": 5,
+        "max_batch_idle_ns": 10**9,
+        "max_batches_per_stream": 6,
+        "max_batches": 7,
+        "request_queue_limit": 8,
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from tidelog.base.clock import Clock
 from tidelog.base.errors import StorageError
-from tidelog.base.limits import INVALID_TOLD_NS
+from tidelog.base.limits import INVALID_TOLD_NS, REQUESTS_WAITING
 from tidelog.broker.account import Account
 from tidelog.broker.desk.audit import AUDIT, card_of
 from tidelog.broker.desk.line import Line
@@ -32,6 +32,7 @@ from tidelog.stream.engine import Engine
 from tidelog.stream.failure import ApiFailure
 from tidelog.stream.metadata import asks_too_much
 from tidelog.stream.post import Post
+from tidelog.stream.stream import Stream
 from tidelog.stream.surroundings import AccountLimits
 from tidelog.subject.alias import Alias
 from tidelog.subject.route import Reception, Subscriber, Subscription
@@ -44,8 +45,10 @@ ELSEWHERE = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.CONSUMER.RESET.", b"$JS.AP
 @dataclass(frozen=True, slots=True)
 class DeskSettings:
     server_name: str = ""
+    server_id: str = ""
     domain: str = ""
     strict: bool = True
+    request_queue_limit: int = REQUESTS_WAITING
 
 
 def refuse_all(_request: Request) -> Parts:
@@ -74,6 +77,7 @@ class Desk:
         self.system_table = Table(SYSTEM_ENTRIES)
         self.own_table = Table(OWN_ENTRIES)
         self.accounts: dict[str, AccountDesk] = {}
+        self.engine.on_full = self.tell_full
         self.told_ns: int | None = None  # when the operator last heard of a request that could not be read
 
     def open(self, account: Account, limits: AccountLimits | None, *, is_system: bool = False) -> AccountDesk:
@@ -99,6 +103,30 @@ class Desk:
             self.told_ns = now_ns
             self.engine.log.warn(f"Invalid JetStream request '{account} > {subject}': {why}")
 
+    def tell_full(self, stream: Stream) -> None:
+        """The disk has no room for what a stream was given."""
+        self.tell_system(
+            "SERVER.OUT_OF_STORAGE",
+            "server_out_of_space",
+            server=self.settings.server_name,
+            server_id=self.settings.server_id,
+            stream=stream.name,
+            cluster="",
+        )
+
+    def tell_dropped(self, dropped: int) -> None:
+        """More requests of an account waited than may."""
+        self.engine.log.warn(f"JetStream API queue limit reached, dropping {dropped} requests")
+        self.tell_system(
+            "API.LIMIT_REACHED", "api_limit_reached", server=self.settings.server_name, dropped=dropped
+        )
+
+    def tell_system(self, subject: str, kind: str, **fields: Any) -> None:
+        """An advisory to whoever listens in the system account."""
+        for account in self.accounts.values():
+            if account.is_system:
+                account.events.tell(subject, kind, **fields)
+
     @property
     def requests(self) -> int:
         return sum(account.requests for account in self.accounts.values())
@@ -115,6 +143,7 @@ class AccountDesk:
         self, desk: Desk, account: Account, streams: AccountStreams | None, *, is_system: bool
     ) -> None:
         self.desk = desk
+        self.is_system = is_system
         self.table = desk.system_table if is_system else desk.table
         self.other = NOT_HERE if is_system else None
         self.account = account
@@ -176,6 +205,8 @@ class AccountDesk:
             self.carry_out(request)
         else:
             self.line.take(request)
+            if len(self.line.waiting) >= self.desk.settings.request_queue_limit:
+                self.desk.tell_dropped(self.line.drop())
 
     def carry_out(self, request: Request) -> None:
         try:

@@ -72,6 +72,13 @@ class Line:
         else:
             self.carry_out(request)
 
+    def drop(self) -> int:
+        """Nobody who waits is answered. Returns how many that were."""
+        dropped = len(self.waiting)
+        self.waiting.clear()
+        self.held.clear()
+        return dropped
+
     def unsettled(self, request: Request) -> Stream | None:
         """The stream that is named, if it has something that is not committed, and may be soon."""
         for name in request.tokens[PLACES]:

@@ -35,7 +35,11 @@ class Config(Document, frozen=True, kw_only=True):
 class Limits(Document, frozen=True, kw_only=True):
     max_request_batch: int = 0
     max_ack_pending: int = 0
-    duplicate_window: int = 0
+    max_duplicate_window: int = 0
+    max_batch_inflight_per_stream: int = 0
+    max_batch_inflight_total: int = 0
+    max_batch_size: int = 0
+    max_batch_timeout: int = 0
 
 
 class Stats(Document, frozen=True, kw_only=True):

@@ -110,7 +110,11 @@ def limits_of(desk: Desk) -> Limits:
     return Limits(
         max_request_batch=settings.max_request_batch,
         max_ack_pending=settings.max_ack_pending,
-        duplicate_window=settings.duplicate_window_ns,
+        max_duplicate_window=settings.duplicate_window_ns,
+        max_batch_inflight_per_stream=settings.max_batches_per_stream,
+        max_batch_inflight_total=settings.max_batches,
+        max_batch_size=settings.max_batch_messages,
+        max_batch_timeout=settings.max_batch_idle_ns,
     )
 
 

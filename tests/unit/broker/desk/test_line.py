@@ -3,8 +3,13 @@
 import msgspec
 import pytest
 
+from sim.disk import SimDisk
 from sim.worker import SimWorker
 from tidelog.base.limits import REQUEST_WAIT_NS
+from tidelog.broker.desk.desk import DeskSettings
+from tidelog.broker.settings import Authorization, BrokerSettings, User
+from tidelog.stream.engine import EngineSettings
+from tidelog.stream.surroundings import AccountLimits
 from unit.broker.desk.harbor import Harbor, replies
 from unit.broker.house import Client
 
@@ -15,6 +20,11 @@ def harbor() -> Harbor:
     harbor.stream()
     harbor.client.read()
     return harbor
+
+
+WITH_SYSTEM = BrokerSettings(
+    authorization=Authorization(users=(User("a", "a"), User("sys", "sys", account="$SYS")))
+)
 
 
 def request(subject: str, body: object = None) -> bytes:
@@ -220,3 +230,60 @@ def test_a_pause_is_answered_when_it_is_certain(shop: Harbor, slow: SimWorker) -
     assert kinds(shop.client) == []
     slow.run_all()
     assert kinds(shop.client) == ["consumer_pause"]
+
+
+def test_too_many_that_wait_are_dropped_and_an_advisory_says_so(slow: SimWorker) -> None:
+    settings = DeskSettings(server_name="here", request_queue_limit=3)
+    shop = Harbor(
+        worker=slow, desk=settings, settings=WITH_SYSTEM, limits={"$G": AccountLimits(), "$SYS": None}
+    )
+    listener = shop.house.client(**{"user": "sys", "pass": "sys", "headers": True})
+    listener.send(b"SUB $JS.EVENT.ADVISORY.> 1\r\n")
+    client = shop.house.client(**{"user": "a", "pass": "a", "headers": True})
+    client.send(b"SUB _R.> 1\r\n" + create("T") + request("STREAM.INFO.T") * 2)
+    assert shop.house.log.of("warn") == []
+    client.send(request("STREAM.INFO.T"))
+    assert shop.house.log.of("warn") == ["JetStream API queue limit reached, dropping 3 requests"]
+    slow.run_all()
+    assert kinds(client) == ["stream_create"]
+    client.send(request("STREAM.INFO.T"))
+    assert kinds(client) == ["stream_info"]
+    (advisory,) = (reply.document for reply in replies(listener.read()))
+    assert len(advisory.pop("id")) == 22
+    assert advisory.pop("timestamp")
+    assert advisory == {
+        "type": "io.nats.jetstream.advisory.v1.api_limit_reached",
+        "server": "here",
+        "dropped": 3,
+    }
+
+
+def test_a_full_disk_is_told_of_in_the_system_account() -> None:
+    disk = SimDisk(1)
+    shop = Harbor(
+        disk=disk,
+        desk=DeskSettings(server_name="here", server_id="N1", domain="hub"),
+        engine=EngineSettings(domain="hub"),
+        settings=WITH_SYSTEM,
+        limits={"$G": AccountLimits(), "$SYS": None},
+    )
+    listener = shop.house.client(**{"user": "sys", "pass": "sys", "headers": True})
+    listener.send(b"SUB $JS.EVENT.ADVISORY.> 1\r\n")
+    client = shop.house.client(**{"user": "a", "pass": "a", "headers": True})
+    client.send(create("T"))
+    client.read()
+    disk.size_max = disk.machine.used_size()
+    for _ in range(3):
+        client.send(b"PUB T.a 1000\r\n%b\r\n" % bytes(1000))
+        shop.tick()
+    (advisory,) = (reply.document for reply in replies(listener.read()))
+    assert len(advisory.pop("id")) == 22
+    assert advisory.pop("timestamp")
+    assert advisory == {
+        "type": "io.nats.jetstream.advisory.v1.server_out_of_space",
+        "server": "here",
+        "server_id": "N1",
+        "stream": "T",
+        "cluster": "",
+        "domain": "hub",
+    }
