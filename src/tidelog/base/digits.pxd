@@ -1,24 +1,18 @@
-"""Door to numbers and times as text, written where they are wanted. Inline and without a module behind it."""
+"""Door to numbers and times as text, written where they are wanted. Inline and without a module behind it.
+
+`put_decimal` writes up to NUMBER_SIZE_MOST digits and returns the place behind them; `read_decimal` takes nothing but
+digits, 18 at most, and is -1 otherwise.
+"""
 
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcpy
 
 cdef enum:
     NUMBER_SIZE_MOST = 20
     TIMESTAMP_SIZE_MOST = 32
 
-cdef inline char* put_decimal(char* out, uint64_t number) noexcept nogil:
-    """The digits of `number`; the place behind them."""
-    cdef char digits[NUMBER_SIZE_MOST]
-    cdef int at = NUMBER_SIZE_MOST
-    while True:
-        at -= 1
-        digits[at] = <char>(48 + number % 10)
-        number //= 10
-        if number == 0:
-            break
-    memcpy(out, digits + at, NUMBER_SIZE_MOST - at)
-    return out + NUMBER_SIZE_MOST - at
+cdef extern from "decimal.h" nogil:
+    char* put_decimal "tidelog_put_decimal"(char* out, uint64_t number)
+    int64_t read_decimal "tidelog_read_decimal"(const char* text, size_t size)
 
 cdef inline char* put_two(char* out, int64_t number) noexcept nogil:
     out[0] = <char>(48 + number // 10)

@@ -23,4 +23,3 @@ cdef struct AckSubject:
 
 cdef bint read_ack_subject(const char* subject, Py_ssize_t size, AckSubject* into) noexcept nogil
 cdef AckKind ack_kind(const char* body, Py_ssize_t size) noexcept nogil
-cdef char* put_number(char* out, uint64_t number) noexcept nogil

@@ -21,7 +21,6 @@ from tidelog.base.duration import parse_duration_ns
 cdef enum:
     TOKENS = 9
     TOKENS_LONG = 11       # of the form with a domain; more may follow
-    DIGITS = 20
 
 
 cdef int64_t number_of(const char* text, Py_ssize_t size) noexcept nogil:
@@ -84,23 +83,6 @@ cdef AckKind ack_kind(const char* body, Py_ssize_t size) noexcept nogil:
     elif begins(body, size, b"-NAK", 4):
         return NAK
     return OTHER
-
-
-cdef char* put_number(char* out, uint64_t number) noexcept nogil:
-    """The digits of `number`. Returns what is behind them."""
-    cdef char digits[DIGITS]
-    cdef int count = 0
-    while True:
-        digits[count] = <char>(48 + number % 10)
-        count += 1
-        number //= 10
-        if number == 0:
-            break
-    while count:
-        count -= 1
-        out[0] = digits[count]
-        out += 1
-    return out
 
 
 class NakDelay(msgspec.Struct):

@@ -1,7 +1,7 @@
 """What stands in front of a payload that a consumer delivers: the numbers in its reply, and headers that are made here."""
 
+from tidelog.base.digits cimport put_decimal
 from tidelog.log.record cimport body_of, body_size
-from tidelog.stream.ack cimport put_number
 
 VERSION = b"NATS/1.0\r\n"
 
@@ -22,15 +22,15 @@ cdef bytes with_line(bytes header, bytes line):
 
 cdef Py_ssize_t write_numbers(char* place, Head* head, uint64_t dcount, uint64_t dseq, uint64_t left) noexcept nogil:
     """`<delivery>.<sequence>.<consumer sequence>.<time>.<pending>`, the end of a reply. Returns its size."""
-    cdef char* out = put_number(place, dcount)
+    cdef char* out = put_decimal(place, dcount)
     out[0] = c"."
-    out = put_number(out + 1, head.seq)
+    out = put_decimal(out + 1, head.seq)
     out[0] = c"."
-    out = put_number(out + 1, dseq)
+    out = put_decimal(out + 1, dseq)
     out[0] = c"."
-    out = put_number(out + 1, <uint64_t>head.ts_ns)
+    out = put_decimal(out + 1, <uint64_t>head.ts_ns)
     out[0] = c"."
-    return put_number(out + 1, left) - place
+    return put_decimal(out + 1, left) - place
 
 
 def last_sequences(header: bytes) -> tuple[int, int]:

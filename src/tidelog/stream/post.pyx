@@ -15,28 +15,12 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from libc.string cimport memcpy
 
 from tidelog.base import limits
+from tidelog.base.digits cimport NUMBER_SIZE_MOST, put_decimal
 from tidelog.wire.parser cimport Message
 
 cdef Py_ssize_t KEPT = limits.POST_BUFFER_KEPT
 cdef enum:
-    NUMBER_ROOM = 20         # digits of the largest number
-    EXTRA_ROOM = 2 * NUMBER_ROOM + 8
-
-
-cdef char* put_number(char* out, Py_ssize_t number) noexcept nogil:
-    cdef char digits[NUMBER_ROOM]
-    cdef int count = 0
-    while True:
-        digits[count] = 48 + number % 10
-        count += 1
-        number //= 10
-        if number == 0:
-            break
-    while count:
-        count -= 1
-        out[0] = digits[count]
-        out += 1
-    return out
+    EXTRA_ROOM = 2 * NUMBER_SIZE_MOST + 8
 
 
 cdef class Post:
@@ -99,10 +83,10 @@ cdef class Post:
                 out[reply_size] = 32
                 out += reply_size + 1
             if header_size:
-                out = put_number(out, header_size)
+                out = put_decimal(out, header_size)
                 out[0] = 32
                 out += 1
-            out = put_number(out, header_size + payload_size)
+            out = put_decimal(out, header_size + payload_size)
             memcpy(out, b"\r\n", 2)
             out += 2
             message.body = out

@@ -14,11 +14,11 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove
 
 from tidelog.base import limits
+from tidelog.base.digits cimport NUMBER_SIZE_MOST, put_decimal
 
 cdef Py_ssize_t ROOM_FIRST = limits.RECEIPTS_ROOM_FIRST
 cdef Py_ssize_t ROOM_KEPT = limits.RECEIPTS_ROOM_KEPT
 cdef enum:
-    DIGITS = 20
     FRONT_MOST = 1024
 
 cdef packed struct Entry:
@@ -86,7 +86,7 @@ cdef class Receipts:
 
     cdef int release(self, Post post, uint64_t committed_seq) except -1:
         """Send what waits for nothing beyond `committed_seq`. What comes meanwhile is not sent here."""
-        cdef char digits[FRONT_MOST + DIGITS + 2]
+        cdef char digits[FRONT_MOST + NUMBER_SIZE_MOST + 2]
         cdef Py_ssize_t front_size = PyBytes_GET_SIZE(self.front), size, left = self.count
         cdef char* place
         cdef Entry entry
@@ -109,7 +109,7 @@ cdef class Receipts:
                     size = entry.answer_size
                     post.send(place + sizeof(Entry), entry.reply_size, NULL, 0, NULL, 0, place + sizeof(Entry) + entry.reply_size, size)
                 else:
-                    size = front_size + write_number(digits + front_size, entry.seq)
+                    size = put_decimal(digits + front_size, entry.seq) - digits
                     digits[size] = c"}"
                     post.send(place + sizeof(Entry), entry.reply_size, NULL, 0, NULL, 0, digits, size + 1)
                 if self.lent != self.data:
@@ -158,17 +158,3 @@ cdef class Receipts:
 
     def send_instead(self, Post post not None, bytes answer not None) -> None:
         self.settle(post, answer)
-
-
-cdef Py_ssize_t write_number(char* out, uint64_t number) noexcept nogil:
-    """The digits of `number`. Returns how many."""
-    cdef char digits[DIGITS]
-    cdef Py_ssize_t at = DIGITS
-    while True:
-        at -= 1
-        digits[at] = <char>(c"0" + number % 10)
-        number //= 10
-        if number == 0:
-            break
-    memcpy(out, digits + at, DIGITS - at)
-    return DIGITS - at

@@ -18,6 +18,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memchr, memcmp
 from cpython.buffer cimport PyBuffer_FillInfo
 
+from tidelog.base.digits cimport read_decimal
 from tidelog.base.errors import ProtocolError
 from tidelog.base.vector cimport Vector, append, push, release
 from tidelog.wire.parser cimport Collector, Message
@@ -76,19 +77,6 @@ cdef inline Place value_of(const char* line, Py_ssize_t size, Py_ssize_t name_si
     return place
 
 
-cdef inline int64_t number(const char* text, Py_ssize_t size) noexcept:
-    """A decimal number, -1 if it is none."""
-    cdef int64_t value = 0
-    cdef Py_ssize_t i
-    if size < 1 or size > 18:
-        return -1
-    for i in range(size):
-        if text[i] < 48 or text[i] > 57:
-            return -1
-        value = value * 10 + (text[i] - 48)
-    return value
-
-
 cdef inline int64_t days(int64_t year, int64_t month, int64_t day) noexcept:
     """From 1970-01-01 on, by eras of 400 years that begin in March."""
     cdef int64_t y = year - (1 if month <= 2 else 0)
@@ -115,8 +103,8 @@ cdef int64_t micros(const char* text, Py_ssize_t size) noexcept:
     elif size != 20:
         return -1
     return (
-        days(number(text, 4), number(text + 5, 2), number(text + 8, 2)) * MICROS_PER_DAY
-        + ((number(text + 11, 2) * 60 + number(text + 14, 2)) * 60 + number(text + 17, 2)) * 1_000_000
+        days(read_decimal(text, 4), read_decimal(text + 5, 2), read_decimal(text + 8, 2)) * MICROS_PER_DAY
+        + ((read_decimal(text + 11, 2) * 60 + read_decimal(text + 14, 2)) * 60 + read_decimal(text + 17, 2)) * 1_000_000
         + fraction
     )
 
@@ -294,8 +282,8 @@ cdef class Columns(Collector):
                 elif is_named(line, size, b"Nats-Num-Pending", 16):
                     pending = value_of(line, size, 16)
             line = newline + 2
-        return self.store(message, own, number(seq.start, seq.size), micros(time.start, time.size), subject,
-                          number(pending.start, pending.size))
+        return self.store(message, own, read_decimal(seq.start, seq.size), micros(time.start, time.size), subject,
+                          read_decimal(pending.start, pending.size))
 
     cdef int store(
         self, Message* message, const char* own, int64_t seq, int64_t time_us, Place subject, int64_t pending

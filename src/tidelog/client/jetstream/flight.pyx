@@ -23,6 +23,7 @@ What it does not do: sockets, patience, or knowing Arrow's library.
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memchr, memcmp, memcpy, memmove
 
+from tidelog.base.digits cimport NUMBER_SIZE_MOST, put_decimal, read_decimal
 from tidelog.base.vector cimport Vector, append, push, release, reserve
 from tidelog.wire.parser cimport Collector, Message
 
@@ -34,7 +35,6 @@ cdef enum:
     BURST_SIZE = 128 * 1024
     # Below this the front is not worth moving the rest for.
     DROP_COUNT = 1024
-    DIGITS_MAX = 20
 
 
 cdef class Texts:
@@ -102,21 +102,6 @@ cdef class Rows:
         for texts in (subjects, ids):
             if texts is not None and texts.count != self.count:
                 raise ValueError("columns are of one length")
-
-
-cdef inline Py_ssize_t digits(char* to, int64_t value) noexcept nogil:
-    """Written in decimal; how many there are."""
-    cdef char backwards[DIGITS_MAX]
-    cdef Py_ssize_t size = 0, i
-    while True:
-        backwards[size] = <char>(48 + value % 10)
-        size += 1
-        value //= 10
-        if value == 0:
-            break
-    for i in range(size):
-        to[i] = backwards[size - 1 - i]
-    return size
 
 
 cdef inline bint is_blank(unsigned char byte) noexcept nogil:
@@ -305,7 +290,7 @@ cdef class Flight:
         if size > self.max_payload:
             raise ValueError(f"{size} bytes for {subject[:subject_size]!r}: the server takes {self.max_payload} at most")
         if not (
-            reserve(&self.data, subject_size + len(self.base) + size + 4 * DIGITS_MAX, 1)
+            reserve(&self.data, subject_size + len(self.base) + size + 4 * NUMBER_SIZE_MOST, 1)
             and reserve(&self.ends, 1, sizeof(Py_ssize_t))
             and reserve(&self.settled, 1, 1)
         ):
@@ -318,12 +303,12 @@ cdef class Flight:
         to = written(to, subject, subject_size)
         to = written(to, " ", 1)
         to = written(to, <const char*>self.base, len(self.base))
-        to += digits(to, self.next)
+        to = put_decimal(to, self.next)
         to = written(to, " ", 1)
         if self.block.count:
-            to += digits(to, self.block.count)
+            to = put_decimal(to, self.block.count)
             to = written(to, " ", 1)
-        to += digits(to, size)
+        to = put_decimal(to, size)
         to = written(to, "\r\n", 2)
         to = written(to, self.block.items, self.block.count)
         to = written(to, rows.values.start(at), value_size)
@@ -341,7 +326,7 @@ cdef class Flight:
     cdef int make_block(self, Rows rows, Py_ssize_t at) except -1:
         """Ours first: of several of one name, servers go by the first."""
         cdef Vector* block = &self.block
-        cdef char number[DIGITS_MAX]
+        cdef char number[NUMBER_SIZE_MOST]
         cdef bint with_id = rows.ids is not None or len(self.msg_id) > 0
         cdef Py_ssize_t pair
         block.count = 0
@@ -354,7 +339,7 @@ cdef class Flight:
                 put(block, rows.ids.start(at), rows.ids.size(at))
             else:
                 put(block, <const char*>self.msg_id, len(self.msg_id))
-                put(block, number, digits(number, rows.first_number + at))
+                put(block, number, put_decimal(number, rows.first_number + at) - number)
             put(block, b"\r\n", 2)
         put(block, <const char*>self.expected, len(self.expected))
         if rows.keys is not None:
@@ -382,19 +367,6 @@ cdef class Flight:
         put(&self.block, b": ", 2)
         put(&self.block, value, size)
         return put(&self.block, b"\r\n", 2)
-
-
-cdef int64_t read_number(const char* text, Py_ssize_t size) noexcept nogil:
-    """-1 if it is none."""
-    cdef int64_t value = 0
-    cdef Py_ssize_t i
-    if size < 1 or size > 18:
-        return -1
-    for i in range(size):
-        if text[i] < 48 or text[i] > 57:
-            return -1
-        value = value * 10 + (text[i] - 48)
-    return value
 
 
 cdef inline bint takes(const char** text, const char* end, const char* word, Py_ssize_t size) noexcept nogil:
@@ -465,7 +437,7 @@ cdef class Acks(Collector):
         ):
             return Collector.on_publish(self, message)
         base_size = len(self.flight.base)
-        number = read_number(message.subject + base_size, message.subject_size - base_size)
+        number = read_decimal(message.subject + base_size, message.subject_size - base_size)
         found = read_ack(message.body, message.body_size)
         if number < 0 or found == 0:
             return Collector.on_publish(self, message)
