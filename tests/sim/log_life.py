@@ -69,6 +69,7 @@ class Figures:
     )
     appended: int = 0
     acks: int = 0
+    deletes: int = 0  # messages that were said to be deleted
     checked: int = 0  # messages that had to be there after a crash
     read: int = 0
     compacted: int = 0
@@ -129,6 +130,7 @@ class Lives:
         self.settings = LogSettings()
         self.log: Log
         self.acked_seq = 0
+        self.told: list[bool] = []  # of those who wait for deletes in this life, whether they were told
         self.life = 0
         # What may have been lost since the log was looked at last: anything unsynced, or nothing that was written.
         self.unsafe = False
@@ -168,6 +170,7 @@ class Lives:
         self.figures.logs += 1
         self.figures.acks += self.promise.acks
         self.figures.checked += self.promise.checked
+        self.figures.deletes += self.promise.gone
         self.figures.short_reads += self.short_reads.count
 
     def live(self) -> None:
@@ -368,6 +371,7 @@ class Lives:
         messages = self.promise.model.messages
         if self.log.failure is not None or not messages:
             return
+        gone = set(messages)
         for _ in range(1 + self.chance.integer(6)):
             seq = self.pick(list(messages)) if messages else 1
             self.promise.going.add(seq)
@@ -376,6 +380,23 @@ class Lives:
             self.promise.going.clear()
             if erase and message is not None:
                 self.promise.erasing.add(message.payload[:MARK_SIZE])
+        self.wait_deleted(gone - messages.keys())
+
+    def wait_deleted(self, gone: set[int]) -> None:
+        """Hear when that is certain, at the level that the policy has then."""
+        waiting = len(self.told)
+        self.told.append(False)
+
+        def told(error: StorageError | None) -> None:
+            assert not self.told[waiting], "who waits is told once"
+            self.told[waiting] = True
+            if error is not None:
+                assert self.log.failure is not None or self.log.closed
+                return
+            assert self.log.failure is None, "nothing is promised after a failure"
+            self.promise.deleted(gone, self.log.settings.policy.ack is AckLevel.SYNCED)
+
+        self.log.wait_deleted(told)
 
     def purge(self) -> None:
         if self.log.failure is not None:
@@ -385,7 +406,9 @@ class Lives:
         self.promise.going |= self.taken_by(lambda trial: trial.purge(patterns, before_seq, keep))
         purged = self.log.purge(Filter(*patterns), before_seq=before_seq, keep=keep)
         assert purged == model.purge(patterns, before_seq, keep)
+        gone = set(self.promise.going)
         self.promise.going.clear()
+        self.wait_deleted(gone)
 
     def taken_by(self, deed: Callable[[Model], object]) -> set[int]:
         """What the model would not have any more; as long as the log does it, some may be gone and some not."""

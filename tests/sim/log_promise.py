@@ -44,9 +44,13 @@ class Promise:
     written: Mark = field(default_factory=Mark)
     synced: Mark = field(default_factory=Mark)
     synced_seq: int = 0
+    # Said to be deleted: for as long as the power stays, or for ever.
+    gone_written: set[int] = field(default_factory=set)
+    gone_synced: set[int] = field(default_factory=set)
     unsafe: bool = False  # some time the power was lost, and with it perhaps what was not synced
     acks: int = 0
     checked: int = 0  # messages that had to be there after a crash
+    gone: int = 0  # messages that were said to be deleted
 
     # ---- what is said ----
 
@@ -61,6 +65,13 @@ class Promise:
             self.acks += 1
             if synced:
                 self.synced_seq = max(self.synced_seq, seq)
+
+    def deleted(self, seqs: Iterable[int], synced: bool) -> None:
+        """Who has deleted these was told so."""
+        gone = self.gone_synced if synced else self.gone_written
+        before = len(gone)
+        gone.update(seqs)
+        self.gone += len(gone) - before
 
     def committed(self, log: Log) -> None:
         """A commit has returned; what it says is taken down."""
@@ -101,6 +112,8 @@ class Promise:
         self.check_contents(found)
         back = {seq for seq in found if seq <= safe.last_seq} - safe.seqs
         assert not back, f"deleted for certain, and there again: {sorted(back)}"
+        said = self.gone_synced if unsafe else self.gone_synced | self.gone_written
+        assert not said & found.keys(), f"said to be deleted, and there again: {sorted(said & found.keys())}"
         assert state.first_seq >= safe.first_seq, "the first sequence has moved back"
         assert state.last_seq >= max(safe.last_seq, safe_seq), "the last sequence has moved back"
         assert state.last_seq >= max(self.known, default=0), "sequences that are known may be given out again"
@@ -143,6 +156,8 @@ class Promise:
         model.messages = dict(found)
         model.last_seq, model.last_ts_ns = state.last_seq, state.last_ts_ns
         self.going.clear()
+        self.gone_synced |= self.gone_written - found.keys()
+        self.gone_written.clear()
         self.written = self.synced = self.mark()
         self.synced_seq = state.synced_seq
         if log.committer.unsynced_size:

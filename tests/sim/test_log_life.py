@@ -43,6 +43,7 @@ def test_many_lives(strict: bool) -> None:
     assert figures.checked > figures.power_cuts
     assert figures.read > 1000
     assert figures.short_reads > 1000
+    assert figures.deletes > 500
 
 
 def test_the_same_seed_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:

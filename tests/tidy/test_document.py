@@ -7,7 +7,7 @@ from tidy.repository import ROOT, checks, documents, shown, sources
 
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^(#+) (.*)$")
-INVARIANT = re.compile(r"\b(?:NET|ROUTE|SESS|PARSE|KEEP|SPARK)-\d+\b")
+INVARIANT = re.compile(r"\b(?:NET|ROUTE|SESS|PARSE|LOG|APPEND|COMMIT|READ|ERASE|KEEP|SPARK)-\d+\b")
 
 
 def prose(path: Path) -> list[str]:

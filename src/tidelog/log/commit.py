@@ -9,6 +9,8 @@ Promises
   * COMMIT-2: those who wait are called in order of their sequences, when `committed_seq` reaches them, and each once.
   * COMMIT-3: a failed sync is final: nothing is acknowledged after it, nothing is tried again, all who wait are told.
   * COMMIT-4: an idle tail is synced as its policy says; nobody has to write something more.
+  * COMMIT-5: who waits for something that has no sequence, as deletes have none, is called when all that was written
+    until then is at the policy's ack level; or told of the failure.
   * New files are acknowledged only after their directory was synced too.
   * A file is in use for as long as a sync that has it is under way; `synced_elsewhere` says when it is not any more.
 
@@ -84,7 +86,9 @@ class Committer:
         self._sync_names: Callable[[], None] | None = None
         self._syncing_names: Callable[[], None] | None = None  # of the sync under way
         self.writes = 0
+        self._synced_writes = 0
         self._after: list[tuple[int, Callable[[], None]]] = []  # until all up to that write is synced
+        self._covering: deque[tuple[int, Wait]] = deque()  # the same, or until less is promised
         self._waiting: deque[tuple[int, Wait]] = deque()
 
     # ---- what the log reports ----
@@ -115,6 +119,15 @@ class Committer:
         else:
             self._waiting.append((seq, callback))
 
+    def when_covered(self, callback: Wait) -> None:
+        """Call back when all that is written now is at the ack level."""
+        if self.failure is not None:
+            callback(self.failure)
+        elif self.policy.ack is AckLevel.WRITTEN or self._synced_writes == self.writes:
+            callback(None)
+        else:
+            self._covering.append((self.writes, callback))
+
     def when_synced(self, callback: Callable[[], None]) -> None:
         """Call back when all that is written now is synced, which is seen to. Not after a failure."""
         self._after.append((self.writes, callback))
@@ -129,6 +142,7 @@ class Committer:
         if self.failure is None:
             if policy.ack is AckLevel.WRITTEN:
                 self._advance(self.written_seq)
+                self._cover(self.writes)
             self._sync_if_due()
 
     def next_due_ns(self) -> int | None:
@@ -245,8 +259,10 @@ class Committer:
         self.synced_seq = seq
         self.unsynced_size -= size
         self.unsynced_since_ns = self._fresh_since_ns
+        self._synced_writes = writes
         if self.policy.ack is AckLevel.SYNCED:
             self._advance(seq)
+        self._cover(writes)
         while self._after and self._after[0][0] <= writes:
             self._after.pop(0)[1]()
 
@@ -257,9 +273,14 @@ class Committer:
         self.failure = failure
         # Who is told may ask the log, so it knows first; likewise below.
         self.on_failure(failure)
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self._waiting = (*self._waiting, *self._covering), deque()
+        self._covering.clear()
         for _, callback in waiting:
             callback(failure)
+
+    def _cover(self, writes: int) -> None:
+        while self._covering and self._covering[0][0] <= writes and self.failure is None:
+            self._covering.popleft()[1](None)
 
     def _advance(self, seq: int) -> None:
         if seq <= self.committed_seq or self.failure is not None:

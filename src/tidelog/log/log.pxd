@@ -30,6 +30,7 @@ cdef class Log:
     cdef object selections             # of filters that are asked for again and again
     cdef Selection asked               # the last one of them
     cdef uint64_t ceiling_seq          # no sequence beyond it may be given out yet
+    cdef list deleting                 # who waits for the commit that says what was deleted
     cdef Bounds bounds                 # limits that an append can meet
 
     cdef uint64_t append_raw(

@@ -12,6 +12,7 @@ subjects. Sequences start at 1, only grow, and are never given out twice.
     log.on_commit, log.on_failure                   called when the horizon has moved, and when nothing is taken any more
     log.on_expiry                                   asked about each message that is too old; True: it was seen to
     log.remove(seq), log.purge(...)                 delete; said in the log with the next commit
+    log.wait_deleted(callback)                      called once the ack level of the policy covers what was deleted
     log.tick()                                      lets time pass: syncs, ages, expires, tries a full disk again
     log.next_due_ns()                               when `tick` is wanted next, in monotonic time
 
@@ -85,6 +86,7 @@ cdef class Log:
             settings.policy, clock, worker, self.committed, self.fail, self.doubt, store.last_seq
         )
         self.ceiling_seq = NO_BOUND
+        self.deleting = []
         self.take_limits()
 
     # ---- writing ----
@@ -167,9 +169,29 @@ cdef class Log:
             self.horizon.wrote(self.store.last_seq)
             self.committer.wrote(self.store.last_seq, size, self.store.files_written())
         self.keeper.after_commit(self)
+        self.answer_deletes(None)
 
     def wait(self, uint64_t seq, callback: Callable[[StorageError | None], None]) -> None:
         self.committer.wait(seq, callback)
+
+    def wait_deleted(self, callback: Callable[[StorageError | None], None]) -> None:
+        """Call back when what was deleted until now is said in the log, at the policy's ack level; or of a failure.
+
+        After that it does not come back, whatever the level is a promise against. What a full disk does not take waits.
+        """
+        self.deleting.append(callback)
+        if self.failure is not None:
+            self.answer_deletes(self.failure)
+
+    def answer_deletes(self, failure) -> None:
+        """Everything is written, or nothing will be."""
+        if self.deleting:
+            waiting, self.deleting = self.deleting, []
+            for callback in waiting:
+                if failure is None:
+                    self.committer.when_covered(callback)
+                else:
+                    callback(failure)
 
     def tick(self) -> None:
         """Let time pass."""
@@ -220,6 +242,7 @@ cdef class Log:
         self.doubt()
         if self.on_failure is not None:
             self.on_failure(failure)
+        self.answer_deletes(failure)
 
     def doubt(self) -> None:
         """A sync of what was given out has failed. Any thread may say so, and at once: the process may end."""
@@ -556,3 +579,4 @@ cdef class Log:
         self.commit()
         self.closed = True
         self.keeper.close(self)
+        self.answer_deletes(LogRefused("the log was closed before what was deleted was written"))

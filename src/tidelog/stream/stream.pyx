@@ -210,7 +210,7 @@ cdef class Stream(Intake):
     # ---- deleting ----
 
     def delete(self, uint64_t seq, bint erase=True) -> bool:
-        """Delete a message; tells whether there was one."""
+        """Delete a message; tells whether there was one. `log.wait_deleted` says when that is certain."""
         if self.sealed:
             raise failure.STREAM_SEALED()
         if self.config.deny_delete:

@@ -4,8 +4,9 @@ import base64
 
 import msgspec
 
+from tidelog.base.errors import StorageError
 from tidelog.base.instant import instant_ns, timestamp
-from tidelog.broker.desk.request import DONE, Done, Entry, Request
+from tidelog.broker.desk.request import DONE, LATER, Entry, Later, Request
 from tidelog.log.filter import Filter
 from tidelog.log.read import Message
 from tidelog.stream import failure
@@ -76,7 +77,7 @@ def find(stream: Stream, asked: GetRequest) -> Message | None:
         return None
 
 
-def delete(request: Request) -> Done:
+def delete(request: Request) -> Later:
     request.streams  # noqa: B018  whether there may be any comes first
     asked = request.decode_required(DeleteRequest)
     stream = request.stream(3)
@@ -84,7 +85,15 @@ def delete(request: Request) -> Done:
         if asked.seq > stream.log.store.last_seq and stream.config.storage == FILE:
             raise failure.STREAM_MSG_DELETE_FAILED(err="stream store EOF")
         raise failure.SEQUENCE_NOT_FOUND(seq=asked.seq)
-    return DONE
+
+    def told(error: StorageError | None) -> None:
+        if error is None:
+            request.answer(DONE)
+        else:
+            request.refuse(failure.STREAM_MSG_DELETE_FAILED(err=str(error)))
+
+    stream.log.wait_deleted(told)
+    return LATER
 
 
 ENTRIES = (

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tidelog.base.errors import StorageError
 from tidelog.base.limits import LISTED_NAMES, LISTED_STREAMS, LISTED_SUBJECTS
 from tidelog.broker.desk.info import ClusterInfo, StreamInfo, info_of
 from tidelog.broker.desk.request import DONE, LATER, Entry, Later, Request
@@ -167,7 +168,7 @@ def delete(request: Request) -> Later:
     return LATER
 
 
-def purge(request: Request) -> tuple[msgspec.Struct, ...]:
+def purge(request: Request) -> Later | tuple[msgspec.Struct, ...]:
     request.streams  # noqa: B018  whether there may be any comes first
     asked = request.decode_if_any(PurgeRequest)
     if asked.seq and asked.keep:
@@ -176,7 +177,16 @@ def purge(request: Request) -> tuple[msgspec.Struct, ...]:
     if asked.filter and not is_valid_subject(asked.filter.encode()):
         return DONE, Purged()  # nothing has such a subject
     wanted = Filter(asked.filter.encode()) if asked.filter else None
-    return DONE, Purged(stream.purge(wanted, before_seq=asked.seq or None, keep=asked.keep))
+    purged = stream.purge(wanted, before_seq=asked.seq or None, keep=asked.keep)
+
+    def told(error: StorageError | None) -> None:
+        if error is None:
+            request.answer((DONE, Purged(purged)))
+        else:
+            request.refuse(failure.STREAM_PURGE_FAILED(err=str(error)))
+
+    stream.log.wait_deleted(told)
+    return LATER
 
 
 ENTRIES = (

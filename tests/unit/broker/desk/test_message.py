@@ -4,7 +4,10 @@ import base64
 
 import pytest
 
-from unit.broker.desk.harbor import Harbor
+from sim.disk import SimDisk
+from sim.toxic import FailNth
+from sim.worker import SimWorker
+from unit.broker.desk.harbor import Harbor, replies
 
 
 @pytest.fixture
@@ -73,3 +76,45 @@ def test_a_message_is_deleted(harbor: Harbor) -> None:
     assert harbor.ask("STREAM.INFO.S")["state"]["num_deleted"] == 2
     harbor.stream("T", deny_delete=True)
     assert harbor.refused("STREAM.MSG.DELETE.T", {"seq": 1})[1] == 10057
+
+
+def harbor_of_files(worker: SimWorker, disk: SimDisk | None = None) -> Harbor:
+    """With a stream that is synced before anything is answered."""
+    harbor = Harbor(worker=worker, disk=disk)
+    harbor.send("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["S.>"],"storage":"file"}')
+    worker.run_all()
+    for number in range(6):
+        harbor.send("S.1", b"m%d" % number)
+    worker.run_all()
+    replies(harbor.client.read())
+    return harbor
+
+
+@pytest.mark.parametrize(
+    ("subject", "body", "left"),
+    [("STREAM.MSG.DELETE.S", b'{"seq":3}', 5), ("STREAM.PURGE.S", b'{"keep":2}', 2)],
+)
+def test_what_is_deleted_is_answered_when_it_is_synced(subject: str, body: bytes, left: int) -> None:
+    """STREAM-6"""
+    worker = SimWorker()
+    harbor = harbor_of_files(worker)
+    assert harbor.send(f"$JS.API.{subject}", body) == []
+    (info,) = harbor.send("$JS.API.STREAM.INFO.S")
+    assert info.document["state"]["messages"] == left
+    worker.run_all()
+    harbor.tick()
+    (answer,) = replies(harbor.client.read())
+    assert answer.document["success"]
+
+
+def test_what_could_not_be_synced_is_refused() -> None:
+    """STREAM-6"""
+    disk, worker = SimDisk(1), SimWorker()
+    harbor = harbor_of_files(worker, disk)
+    disk.toxics.append(FailNth(1, "sync"))
+    harbor.send("$JS.API.STREAM.MSG.DELETE.S", b'{"seq":3}')
+    harbor.send("$JS.API.STREAM.PURGE.S")
+    worker.run_all()
+    harbor.tick()
+    codes = [reply.document["error"]["err_code"] for reply in replies(harbor.client.read())]
+    assert codes == [10057, 10110]
