@@ -154,6 +154,12 @@ def run(
     return Done(Span(start, end), export.messages, export.files, export.size, reader.lost, reader.trimmed)
 
 
+def export_all(js: JetStream, name: str, url: str) -> Done:
+    """All of a stream, as the cold tier has it."""
+    first_seq = js.stream_info(name).state.first_seq
+    return run(js, name, Span(first_seq, 0), (), open_target(js, name, url, COLD, ()), shown=False)
+
+
 def tell(name: str, place: str, kind: str, done: Done, *, as_json: bool) -> int:
     if as_json:
         document: dict[str, Any] = {
