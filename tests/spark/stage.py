@@ -42,10 +42,11 @@ def argv_of(kind: str) -> list[str]:
 class Stage:
     """`kill` ends the server as a crash would; `start` brings it back at the same address with what it had stored."""
 
-    def __init__(self, argv: Sequence[str], directory: Path, config: str = "") -> None:
+    def __init__(self, argv: Sequence[str], directory: Path, config: str = "", tls_ca: str = "") -> None:
         self.argv = list(argv)
         self._directory = directory
         self._config = config
+        self._tls_ca = tls_ca
         self._server: ServerProcess | None = None
         self._flags: list[str] = []
         self.connection: Connection | None = None
@@ -92,7 +93,7 @@ class Stage:
             except ClientError:
                 self.connection.close()
                 self.connection = None
-        self.connection = self.connection or connect(self.url)
+        self.connection = self.connection or connect(self.url, tls_ca=self._tls_ca)
         return JetStream(self.connection)
 
     def new_stream(self, name: str = "", **config: Any) -> str:

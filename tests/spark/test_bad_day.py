@@ -1,9 +1,11 @@
 """Bad days: what is killed, lost or refused ends in the right rows, or in an error that says what to do."""
 
+import os
 import random
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
+import certificate
 from spark.stage import KINDS, Stage, argv_of
 from tidelog.client.jetstream import Outgoing
 from tidelog.spark import block_door
-from tidelog.spark.door import DirectDoor
+from tidelog.spark.door import ANSWER_SIZE, DirectDoor
 from tidelog.spark.link import Link
 from tidelog.spark.option import read_options
 from tidelog.spark.plan import Piece
@@ -149,6 +152,69 @@ def test_both_doors_give_the_same_rows(stage: Stage) -> None:
             options = read_options(given | ({"subjects": subjects} if subjects else {}), streaming=False)
             rows[door] = [row for batch in read_piece(options, piece) for row in batch.to_pylist()]
         assert rows["auto"] == rows["direct"] != []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_larger_than_any_batch_go_through_every_door(spark: Any, kind: str, tmp_path: Path) -> None:
+    """SPARK-1 and SPARK-4: beyond the size of an answer and of Spark's own batches, among small ones."""
+    largest = ANSWER_SIZE + 1_000_000
+    with Stage(argv_of(kind), tmp_path, config=f"max_payload: {2 * ANSWER_SIZE}") as stage:
+        stream, again = stage.new_stream(), stage.new_stream()
+        sizes = [10, largest, 0, 3_000_000, 3_000_000, 3_000_000, 10]
+        values = [bytes([at]) * size for at, size in enumerate(sizes)]
+        stage.publish([Outgoing(f"{stream}.a", value) for value in values])
+        for door in ("server", "direct"):
+            rows = load(spark, stage, stream, readFrom=door).orderBy("seq")
+            assert [row.n for row in rows.selectExpr("length(value) AS n").collect()] == sizes
+        frame = load(spark, stage, stream).select("value")
+        write = frame.write.format("tidelog").mode("append").options(servers=stage.url, stream=again)
+        write.options(subject=f"{again}.x", maxInFlightBytes=1_000_000).save()
+        found = load(spark, stage, again).selectExpr("length(value) AS n", "crc32(value) AS sum", "seq")
+        assert [(row.n, row.sum) for row in found.orderBy("seq").collect()] == [
+            (len(value), zlib.crc32(value)) for value in values
+        ]
+
+
+def test_very_many_tiny_messages(spark: Any, stage: Stage) -> None:
+    """SPARK-1: as many rows as there are, however little is in them."""
+    stream, count = stage.new_stream(), int(os.environ.get("TIDELOG_SPARK_TINY", "200000"))
+    connection = stage.js.connection
+    burst = b"PUB %b.t 1\r\nx\r\n" % stream.encode() * 50_000
+    for _ in range(count // 50_000):
+        connection.put(burst)
+        connection.flush(60)
+    while stage.js.stream_info(stream).state.messages < count:
+        connection.flush(60)
+    for door in ("server", "direct"):
+        frame = load(spark, stage, stream, readFrom=door, minPartitions="2")
+        found = frame.selectExpr("count(*) AS n", "sum(seq) AS s", "sum(length(value)) AS v").first()
+        assert (found.n, found.s, found.v) == (count, count * (count + 1) // 2, count)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tls_needs_an_authority_and_says_so(spark: Any, kind: str, tmp_path: Path) -> None:
+    cert, key = certificate.issue().write(tmp_path, "server")
+    for name in ("Test CA", "Another CA"):
+        (tmp_path / f"{name}.pem").write_bytes(certificate.authority(name).cert_pem)
+    config = f'tls {{ cert_file: "{cert}", key_file: "{key}" }}'
+    with Stage(
+        argv_of(kind), tmp_path / "store", config=config, tls_ca=str(tmp_path / "Test CA.pem")
+    ) as stage:
+        stream, again = stage.new_stream(), stage.new_stream()
+        stage.fill(stream, 20)
+        trusted = {"tls.ca": str(tmp_path / "Test CA.pem")}
+        frame = load(spark, stage, stream, **trusted).drop("subject")
+        frame.write.format("tidelog").mode("append").options(
+            servers=stage.url, subject=f"{again}.x", **trusted
+        ).save()
+        assert sorted(int(held.value) for held in stage.held(again)) == list(range(20))
+        start = time.monotonic()
+        for given in ({}, {"tls.ca": str(tmp_path / "Another CA.pem")}):
+            with pytest.raises(PySparkException, match=r"option 'tls\.ca'.*not trusted"):
+                load(spark, stage, stream, **given).count()
+        with pytest.raises(PySparkException, match=r"No such file.*options 'tls\.ca'"):
+            load(spark, stage, stream, **{"tls.ca": "/not/there.pem"}).count()
+        assert time.monotonic() - start < 20
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,12 +4,16 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark.stage import Stage
+from tidelog.spark.micro_batch import MicroBatchReader
+from tidelog.spark.option import read_options
 
 Run = Callable[..., Any]
 Follow = Callable[..., Any]
@@ -101,6 +105,48 @@ def test_bytes_limit_a_batch_about(spark: Any, stage: Stage, run: Run, tmp_path:
     query = run(stream, startingOffsets="earliest", maxBytesPerTrigger=size // 4 + 1, maxOffsetsPerTrigger=90)
     assert [progress["numInputRows"] for progress in query.recentProgress] == [25, 25, 25, 25]
     assert seqs(spark, tmp_path) == list(range(1, 101))
+
+
+def test_a_batch_waits_for_enough_but_not_for_ever(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPARK-2."""
+    stream, now_s = stage.new_stream(), 100.0
+    monkeypatch.setattr("tidelog.spark.micro_batch.time", SimpleNamespace(monotonic=lambda: now_s))
+    given = {
+        "servers": stage.url,
+        "stream": stream,
+        "startingOffsets": "earliest",
+        "minOffsetsPerTrigger": "10",
+    }
+    for subjects, share in (("", 1), (f"{stream}.a", 3)):
+        options = read_options(
+            given | {"maxTriggerDelay": "5m"} | ({"subjects": subjects} if subjects else {}), streaming=True
+        )
+        stage.js.purge_stream(stream)
+        reader = MicroBatchReader(options)
+        start = reader.initialOffset()
+        begin = start["streams"][stream]["seq"]
+
+        def upto(offset: Any, begin: int = begin) -> int:
+            return int(offset["streams"][stream]["seq"]) - begin
+
+        stage.fill(stream, 3)
+        first = reader.latestOffset(start, ReadAllAvailable())
+        assert upto(first) == 3  # the first one waits for nothing
+        stage.fill(stream, 9 * share)
+        assert reader.latestOffset(first, ReadAllAvailable()) == first
+        stage.fill(stream, share)
+        second = reader.latestOffset(first, ReadAllAvailable())
+        assert upto(second) == 3 + 10 * share
+        stage.fill(stream, share)
+        now_s += 299
+        assert reader.latestOffset(second, ReadAllAvailable()) == second
+        now_s += 1
+        third = reader.latestOffset(second, ReadAllAvailable())
+        assert upto(third) == 3 + 11 * share
+        stage.fill(stream, share)
+        reader.prepareForTriggerAvailableNow()
+        assert upto(reader.latestOffset(third, ReadAllAvailable())) == 3 + 12 * share
+        reader.stop()
 
 
 def test_latest_is_where_the_stream_ended_when_the_query_began(

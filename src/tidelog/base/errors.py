@@ -12,7 +12,7 @@
     ├─ CursorError                   a request about a named position that is refused; nothing has changed
     │  └─ CursorBehind(name, seq, current) · CursorConflict(name, expected, actual)
     └─ ClientError                   what the synchronous client reports to its caller
-       └─ NoResponders · Timeout · Disconnected · ServerError · ApiError(code, err_code, description)
+       └─ NoResponders · Timeout · Disconnected · Untrusted · ServerError · ApiError(code, err_code, description)
 
 Split only where a caller would act differently. Programmer errors are asserts; data from disk or network is checked.
 """
@@ -152,6 +152,10 @@ class Timeout(ClientError):
 
 class Disconnected(ClientError):
     """The connection ended; the message says why."""
+
+
+class Untrusted(Disconnected):
+    """The certificate of the server is not one that this client believes."""
 
 
 class ServerError(ClientError):

@@ -4,7 +4,7 @@ import socket
 import ssl
 from dataclasses import dataclass
 
-from tidelog.base.errors import ClientError, Disconnected, Timeout
+from tidelog.base.errors import ClientError, Disconnected, Timeout, Untrusted
 from tidelog.client.transport import left
 
 
@@ -33,6 +33,9 @@ class Encryption:
         except TimeoutError:
             sock.close()
             raise Timeout(f"{host}: no TLS handshake in time") from None
+        except ssl.SSLCertVerificationError as error:
+            sock.close()
+            raise Untrusted(f"{host}: its certificate is not trusted: {error.verify_message}") from error
         except OSError as error:
             sock.close()
             raise Disconnected(f"{host}: TLS handshake failed: {_reason(error)}") from error
@@ -51,6 +54,4 @@ class Encryption:
 
 
 def _reason(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
     return str((error.reason if isinstance(error, ssl.SSLError) else error.strerror) or error)

@@ -25,6 +25,7 @@ from tidelog.base.errors import (
     ServerError,
     TidelogError,
     Timeout,
+    Untrusted,
 )
 from tidelog.client.connection import Connection, connect
 from tidelog.client.jetstream.bulk import BulkGet
@@ -80,6 +81,11 @@ class Link:
         while True:
             try:
                 return question()
+            except Untrusted as error:
+                self.close()
+                raise LinkError(
+                    f"option 'tls.ca': {error}; name the file of the authority that has signed it"
+                ) from error
             except (Disconnected, Timeout) as error:
                 failure: ClientError = error
                 limit_s = self.patience_s
@@ -108,6 +114,16 @@ class Link:
             self._connection = None
 
     def _open(self) -> Connection:
+        try:
+            return self._connect()
+        except (Disconnected, Timeout, ServerError):
+            raise
+        except ClientError as error:
+            raise LinkError(
+                f"{error}; look at the files of the options 'tls.ca', 'tls.cert', 'tls.key', 'nkey' and 'credentials'"
+            ) from error
+
+    def _connect(self) -> Connection:
         options = self._options
         return connect(
             options.servers,

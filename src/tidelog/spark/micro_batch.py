@@ -4,12 +4,15 @@ What it promises
   * Progress is sequences in Spark's checkpoint, and nothing else: no acknowledgements, no consumer on the server. A
     batch that is repeated reads the same range.
   * `latest` is resolved once: Spark asks twice before the first batch.
+  * A batch below `minOffsetsPerTrigger` waits for more, but not longer than `maxTriggerDelay` after the one before.
   * With several limits the one that ends a batch first counts; `availableNow` reads to where the streams ended when
     the query began, in batches within the limits, and then ends.
 
 How it works: this object lives in one process on the driver, and asks each stream for its state once per batch.
 """
 
+import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +42,7 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planning: Survey | None = None
         self._initial: Offset | None = None
         self._target: dict[str, Mark] | None = None
+        self._planned_s = -math.inf
 
     def initialOffset(self) -> dict[str, Any]:
         if self._initial is None:
@@ -68,6 +72,8 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = {name: (begun | new_streams(states, known.streams))[name] for name in states}
         ends = self._ends(survey, states, begun, limit)
         if ends == dict(known.streams):
+            return start
+        if self._is_too_little(survey, begun, ends):
             return start
         total = sum(ends[name].seq - begun[name].seq for name in ends)
         return Offset(ends, task_count(self._options, total)).as_json()
@@ -105,6 +111,16 @@ class MicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._link = Link(self._options.connect, self._options.connect.plan_patience_s)
             self._planning = survey_of(self._options, self._link)
         return self._planning
+
+    def _is_too_little(self, survey: Survey, begun: Mapping[str, Mark], ends: Mapping[str, Mark]) -> bool:
+        """Whether a batch can wait for more messages. Not when all that was there is to be read, as with Kafka."""
+        options, now_s = self._options, time.monotonic()
+        if options.min_rows and self._target is None and now_s - self._planned_s < options.max_delay_s:
+            rows = sum(survey.matches(name, begun[name].seq, end.seq) for name, end in ends.items())
+            if rows < options.min_rows:
+                return True
+        self._planned_s = now_s
+        return False
 
     def _ends(
         self, survey: Survey, states: Mapping[str, StreamState], begun: Mapping[str, Mark], limit: ReadLimit

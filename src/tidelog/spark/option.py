@@ -50,6 +50,8 @@ READ_NAMES = CONNECT_NAMES | {
     "startingOffsetsByTimestampStrategy": (),
     "maxOffsetsPerTrigger": ("maxMessagesPerTrigger",),
     "maxBytesPerTrigger": (),
+    "minOffsetsPerTrigger": (),
+    "maxTriggerDelay": (),
     "minPartitions": (),
     "maxRecordsPerPartition": (),
     "failOnDataLoss": (),
@@ -71,8 +73,21 @@ WRITE_NAMES = CONNECT_NAMES | {
 }
 # What Spark itself, or another source's habit, may put beside ours.
 SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "outputmode", "__table_name__"})
+# What Kafka's source and sink have and these do not: what to do instead.
+NOT_OURS = {
+    "assign": "streams have no partitions to choose from; name streams with option 'stream'",
+    "groupidprefix": "there are no groups of consumers: progress is in the checkpoint; leave it out",
+    "kafka.group.id": "there are no groups of consumers: progress is in the checkpoint; leave it out",
+    "kafka.security.protocol": "say tls:// in option 'servers', or name the authority's file with option 'tls.ca'",
+    "kafka.sasl.mechanism": "give the options 'user' and 'password', or 'token', 'nkey' or 'credentials'",
+    "kafka.sasl.jaas.config": "give the options 'user' and 'password', or 'token', 'nkey' or 'credentials'",
+    "kafka.ssl.truststore.location": "name the authority's PEM file with option 'tls.ca'",
+    "kafka.ssl.keystore.location": "name PEM files with the options 'tls.cert' and 'tls.key'",
+}
 # How alike two names must be for one to be called a misspelling of the other.
 ALIKE = 0.85
+
+UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 DEFAULT_SERVERS = "nats://127.0.0.1:4222"
 
@@ -153,6 +168,8 @@ class ReadOptions:
     latest_if_no_time: bool
     max_rows: int
     max_size: int
+    min_rows: int
+    max_delay_s: float
     min_partitions: int
     max_records_per_partition: int
     fail_on_data_loss: bool
@@ -192,7 +209,11 @@ class _Given:
                 raise OptionError(name, f"given several times with different values, as {', '.join(given)}")
             if values:
                 self._values[name] = values.pop()
-        for key in lowered.keys() - known.keys() - SPARKS_OWN:
+        for key in sorted(lowered.keys() - known.keys() - SPARKS_OWN):
+            if key in NOT_OURS or key.startswith("kafka."):
+                raise OptionError(
+                    key, NOT_OURS.get(key, "is for Kafka's client, and does nothing here; leave it out")
+                )
             if close := difflib.get_close_matches(key, known, 1, ALIKE):
                 raise OptionError(key, f"is unknown; did you mean {known[close[0]]!r}?")
 
@@ -215,6 +236,14 @@ class _Given:
         if not text.isdigit() or int(text) < 1:
             raise OptionError(name, f"must be a whole number above 0, not {text!r}")
         return int(text)
+
+    def seconds(self, name: str, default: float) -> float:
+        """As Spark writes durations: `90s`, `15m`, `1h`."""
+        text = self.text(name)
+        found = re.fullmatch(r"(\d+)\s*(ms|s|m|min|h|d)", text.lower())
+        if text and not found:
+            raise OptionError(name, f"must be a time such as 90s or 15m, not {text!r}")
+        return int(found[1]) * UNITS_S[found[2]] if found else default
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
         """The first is the default."""
@@ -255,6 +284,8 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         latest_if_no_time=strategy == "latest",
         max_rows=given.count("maxOffsetsPerTrigger"),
         max_size=given.count("maxBytesPerTrigger"),
+        min_rows=given.count("minOffsetsPerTrigger"),
+        max_delay_s=given.seconds("maxTriggerDelay", 15 * 60),
         min_partitions=given.count("minPartitions"),
         max_records_per_partition=given.count("maxRecordsPerPartition"),
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),

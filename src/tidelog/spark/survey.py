@@ -134,6 +134,12 @@ class Survey:
         bulk, subjects = self._link.bulk, self._options.subjects or ("",)
         return sum(self._link.attempt(partial(_pending, bulk, stream, start_seq, each)) for each in subjects)
 
+    def matches(self, stream: str, start_seq: int, end_seq: int) -> int:
+        """How many in a range; without a filter, what was deleted counts."""
+        if not self._options.subjects:
+            return end_seq - start_seq
+        return self.count(stream, start_seq) - self.count(stream, end_seq)
+
     def tell_loss(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLoss(what)

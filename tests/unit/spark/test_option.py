@@ -15,6 +15,31 @@ def test_keys_come_in_any_case_and_kafkas_names_are_known() -> None:
     assert (read.streams, read.connect.servers, read.max_rows) == (("A", "B"), "nats://h:1", 5)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("groupIdPrefix", "progress is in the checkpoint"),
+        ("assign", "option 'stream'"),
+        ("kafka.security.protocol", "tls://"),
+        ("kafka.sasl.jaas.config", "'user' and 'password'"),
+        ("kafka.max.poll.records", "leave it out"),
+    ],
+)
+def test_what_only_kafka_has_is_refused_with_what_to_do(name: str, told: str) -> None:
+    with pytest.raises(OptionError, match=f"option '{name.lower()}': .*{told}"):
+        read_options({"stream": "S", name: "x"}, streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("", 900), ("90s", 90), ("15m", 900), ("1 h", 3600), ("250ms", 0.25)]
+)
+def test_delays_are_durations_as_spark_writes_them(text: str, seconds: float) -> None:
+    given = {"stream": "S", "minOffsetsPerTrigger": "10", "maxTriggerDelay": text}
+    assert read_options(given, streaming=True).max_delay_s == seconds
+    with pytest.raises(OptionError, match="'maxTriggerDelay': must be a time"):
+        read_options({"stream": "S", "maxTriggerDelay": "soon"}, streaming=True)
+
+
 def test_defaults_are_kafkas() -> None:
     batch, stream = (
         read_options({"stream": "S"}, streaming=False),
