@@ -139,6 +139,7 @@ class StreamService:
             self.open_account(accounts[name])
             if self.desk.accounts[name].streams is not None:
                 self.engine.open_streams(name)
+        self.engine.find_origins()
 
     def tell_settings(self) -> None:
         log, settings = self.log, self.settings

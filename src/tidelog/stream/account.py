@@ -28,7 +28,7 @@ from tidelog.stream.gate import Gate
 from tidelog.stream.post import Post
 from tidelog.stream.storage import log_settings, policy_of
 from tidelog.stream.stream import Stream
-from tidelog.stream.stream_config import MEMORY, StreamConfig
+from tidelog.stream.stream_config import MEMORY, StreamConfig, StreamSource
 from tidelog.stream.surroundings import AccountLimits, ServerLimits
 from tidelog.subject.interest import Interest
 from tidelog.subject.pattern import overlaps
@@ -36,6 +36,7 @@ from tidelog.subject.pattern import overlaps
 if TYPE_CHECKING:
     from tidelog.stream.engine import Engine
 
+API_PREFIX = "$JS.API"
 # Told what became of a change: the stream, or why it was refused.
 Done = Callable[[Stream | ApiFailure], None]
 
@@ -75,6 +76,7 @@ class AccountStreams:
         for keeper in self.cursors.values():
             keeper.stop()
         for stream in self.streams.values():
+            self.tell_gone(stream)
             stream.stop()
         for budget in (self.memory, self.file):
             budget.give_back()
@@ -98,6 +100,15 @@ class AccountStreams:
             keeper = CursorKeeper(self.engine, stream.log.disk, self.paths.get(name, ""))
             self.cursors[name] = keeper
         return keeper
+
+    def origin_of(self, source: StreamSource) -> Stream | None:
+        """The stream that a mirror or a source means, here or in another account; None: there is no way to one."""
+        external = source.external
+        if external is None or external.api in ("", API_PREFIX):
+            return self.streams.get(source.name)
+        reach = self.engine.reach
+        there = reach(self.name, source) if reach is not None else None
+        return there.streams.get(source.name) if there is not None else None
 
     def names(self, subject: str = "") -> list[str]:
         """Of all streams, or of those that take messages on `subject`, which may have wildcards; sorted."""
@@ -228,7 +239,7 @@ class AccountStreams:
         stream.start()
         self.directs[stream.name].listen(stream.config.allow_direct)
         self.note_follower(stream)
-        for follower in self.followers.values():
+        for follower in self.engine.followers():
             if follower.feeds is not None:
                 follower.feeds.come(stream)
         self.engine.schedule(stream)
@@ -312,10 +323,13 @@ class AccountStreams:
         if keeper is not None:
             keeper.stop()
         self.followers.pop(name, None)
-        for follower in self.followers.values():
+        self.tell_gone(stream)
+        stream.abandon()
+
+    def tell_gone(self, stream: Stream) -> None:
+        for follower in self.engine.followers():
             if follower.feeds is not None:
                 follower.feeds.go(stream)
-        stream.abandon()
 
     def sweep(self, path: str) -> None:
         """Remove, in the background, what is left of a stream that is deleted or was not finished."""

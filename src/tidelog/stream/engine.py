@@ -41,7 +41,7 @@ from tidelog.stream.consumer_store import ConsumerStore
 from tidelog.stream.parcel import Staged
 from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
-from tidelog.stream.stream_config import StreamConfig
+from tidelog.stream.stream_config import StreamConfig, StreamSource
 from tidelog.stream.surroundings import AccountLimits, ServerLimits
 from tidelog.stream.tick import Tick
 from tidelog.subject.interest import Interest
@@ -117,6 +117,8 @@ class Engine:
         self.consumer_store = ConsumerStore(self)
         self.names = Names(disk, worker)
         self.accounts: dict[str, AccountStreams] = {}
+        # Which account a mirror or a source of an account means, if it can be reached from there.
+        self.reach: Callable[[str, StreamSource], AccountStreams | None] | None = None
         self.on_full: Callable[[Stream], None] | None = None  # told when the disk has no room for a stream
         self.failures: dict[str, str] = {}  # directories of streams that were not opened, and why
         self._exceeded_ns: dict[str, int] = {}  # when that was told, by kind of storage
@@ -176,6 +178,16 @@ class Engine:
 
     def streams(self) -> list[Stream]:
         return [stream for account in self.accounts.values() for stream in account.streams.values()]
+
+    def followers(self) -> list[Stream]:
+        """Streams that take over what others have."""
+        return [stream for account in self.accounts.values() for stream in account.followers.values()]
+
+    def find_origins(self) -> None:
+        """Which streams can be reached from which accounts has changed."""
+        for follower in self.followers():
+            if follower.feeds is not None and not follower.stopped:
+                follower.feeds.find_again()
 
     # ---- the end of a tick, and time ----
 

@@ -1,5 +1,8 @@
 """Feeds: how a stream takes over the messages of others on the same server, as a mirror or from sources.
 
+Another stream may be in another account (`external`), if a request to its API and what it delivers would find their way
+through what the accounts export and import. They are not sent there: the log is read, as if it were here.
+
     feeds = Feeds(stream)
     feeds.take_config(config)      which others there are
     feeds.pull()                   by the stream, when it commits: some of what is there
@@ -26,7 +29,7 @@ from tidelog.base.timer import Timer
 from tidelog.log.filter import Filter
 from tidelog.stream import failure
 from tidelog.stream.failure import ApiError, ApiFailure
-from tidelog.stream.feed_state import Place, Places, identity_of
+from tidelog.stream.feed_state import Place, Places, identity_of, short_hash
 from tidelog.stream.publish import with_line, without_prefix
 from tidelog.stream.stream_config import StreamConfig, StreamSource
 from tidelog.subject.transform import Transform
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from tidelog.log.read import Message, Reader
     from tidelog.stream.stream import Stream
 
-API_PREFIX = "$JS.API"
 SOURCE_HEADER = b"Nats-Stream-Source"
 NEVER_NS = -1
 
@@ -47,7 +49,12 @@ def source_name(source: StreamSource) -> str:
         destinations = "\f".join(one.dest or ">" for one in source.subject_transforms)
     else:
         filters, destinations = source.filter_subject or ">", ">"
-    return f"{source.name} {filters} {destinations}"
+    name = source.name
+    if source.external is not None:
+        name += f":{short_hash(source.external.api)}"
+    if source.consumer is not None:
+        name += f":C={short_hash(source.consumer.name)}"
+    return f"{name} {filters} {destinations}"
 
 
 class Feed:
@@ -75,17 +82,10 @@ class Feed:
 
     # ---- coming and going of the other ----
 
-    def local(self) -> bool:
-        """Whether the other is in the same account: what is elsewhere cannot be reached."""
-        external = self.source.external
-        domain = self.feeds.stream.account.engine.settings.domain
-        return external is None or external.api in ("", API_PREFIX, f"$JS.{domain}.API" if domain else "")
-
     def attach(self) -> None:
         """Begin to read, if the other is there."""
-        account = self.feeds.stream.account
-        origin = account.streams.get(self.source.name) if self.local() else None
-        if origin is None:
+        origin = self.feeds.stream.account.origin_of(self.source)
+        if origin is None or origin is self.feeds.stream:
             return
         self.origin = origin
         self.identity = identity_of(origin.created_ns)
@@ -201,6 +201,14 @@ class Feeds:
         """A stream is there from now on."""
         for feed in self.feeds:
             if feed.source.name == origin.name and feed.origin is None and origin is not self.stream:
+                feed.attach()
+                self.stream.touch()
+
+    def find_again(self) -> None:
+        """Which streams of other accounts can be reached has changed."""
+        for feed in self.feeds:
+            if feed.origin is not self.stream.account.origin_of(feed.source):
+                feed.detach()
                 feed.attach()
                 self.stream.touch()
 

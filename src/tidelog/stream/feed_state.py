@@ -122,6 +122,11 @@ def read_source(header: bytes) -> tuple[str, Place] | None:
 
 
 def identity_of(created_ns: int) -> str:
-    """Tells a stream from one of the same name that is made later: eight letters, as at the peer."""
-    digest = hashlib.sha256(timestamp(created_ns).encode()).digest()
+    """Tells a stream from one of the same name that is made later."""
+    return short_hash(timestamp(created_ns))
+
+
+def short_hash(text: str) -> str:
+    """Eight letters that stand for a text, as at the peer."""
+    digest = hashlib.sha256(text.encode()).digest()
     return "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:8])

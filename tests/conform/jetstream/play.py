@@ -58,6 +58,7 @@ class _Player:
         self.port = port
         self.patience_s = patience_s
         self.connections = dict[str, Connection]()
+        self.users = dict[int, str]()  # of connections
         self.inboxes = dict[str, Inbox]()
         self.times = dict[str, str]()
         self.transcript = Transcript()
@@ -89,6 +90,7 @@ class _Player:
     def connect(self, name: str, fields: dict[str, Any]) -> None:
         connection = Connection(self.port, json.dumps({**CONNECT, **fields}).encode(), self.patience_s)
         self.connections[name] = self.here = connection
+        self.users[id(connection)] = fields.get("user", "")
         answers = Inbox(f"{name} answers", shown=False)
         self.answers = {**getattr(self, "answers", {}), id(connection): answers}
         connection.subscribe(answers, f"{ANSWERS}.{name}.*".encode())
@@ -295,7 +297,7 @@ class _Player:
 
     def do_filled(self, step: Step) -> None:
         until = time.monotonic() + self.patience_s
-        with Api(self.port) as api:
+        with Api(self.port, user=self.users.get(id(self.here), "")) as api:
             while api.ask(f"STREAM.INFO.{step.words[0]}").get("state", {}).get("messages") != int(step.text):
                 if time.monotonic() > until:
                     self.transcript.late.append(str(step))

@@ -6,10 +6,12 @@ import pytest
 
 from sim.worker import SimWorker
 from tidelog.base import limits
+from tidelog.stream.engine import Recovery
 from tidelog.stream.feed import Feed
 from tidelog.stream.feed_state import identity_of
 from tidelog.stream.stream import Stream
-from tidelog.stream.stream_config import External, StreamSource, SubjectTransform
+from tidelog.stream.stream_config import External, StreamConfig, StreamSource, SubjectTransform
+from tidelog.subject.interest import Interest
 from unit.stream.shore import Shore, block, contents
 
 SECOND = 1_000_000_000
@@ -352,3 +354,82 @@ def test_how_far_sources_are_is_written_down_when_much_else_has_come(
     document = shore.account.find("ALL").feeds.places.read()  # type: ignore[union-attr]
     assert document is not None
     assert document.next_seq > 10
+
+
+# ---- across accounts ----
+
+
+class Coast(Shore):
+    """Another account, OTHER, whose streams are reached from $G while `reaches`."""
+
+    reaches = True
+
+    def open(self) -> Recovery:
+        recovery = super().open()
+        self.other = self.engine.open_account("OTHER", Interest())
+        self.engine.reach = lambda name, _: self.other if self.reaches and name == "$G" else None
+        self.engine.open_streams("OTHER")
+        self.engine.commit()
+        return recovery
+
+    def fill_other(self, *payloads: bytes) -> None:
+        for payload in payloads:
+            self.other.post.publish(b"o.x", payload)
+        for _ in range(3):
+            self.engine.commit()
+
+
+def elsewhere() -> StreamSource:
+    return StreamSource(name="ORIGIN", external=External(api="JS.OTHER", deliver="d"))
+
+
+def test_a_mirror_of_a_stream_in_another_account() -> None:
+    """FEED-1: also when its account is opened later, and when there is one of that name here."""
+    coast = Coast()
+    origin = StreamConfig(name="ORIGIN", subjects=["o.>"], max_msg_size=-1)
+    coast.other.create(origin)
+    coast.stream("ORIGIN", subjects=["own.>"])
+    coast.publish(b"own.1", b"not this")
+    coast.stream("COPY", subjects=[], mirror=elsewhere())
+    coast.fill_other(b"1", b"2")
+    assert [payload for _, _, payload in contents(coast.account.find("COPY"))] == [b"1", b"2"]
+    coast.restart()
+    coast.fill_other(b"3")
+    assert [payload for _, _, payload in contents(coast.account.find("COPY"))] == [b"1", b"2", b"3"]
+    coast.crash()
+    coast.fill_other(b"4")
+    assert len(contents(coast.account.find("COPY"))) == 4
+
+
+def test_a_stream_in_another_account_that_comes_and_goes() -> None:
+    """FEED-1"""
+    coast = Coast()
+    stream = coast.stream("ALL", subjects=[], sources=[elsewhere()])
+    origin = StreamConfig(name="ORIGIN", subjects=["o.>"], max_msg_size=-1)
+    coast.other.create(origin)
+    coast.fill_other(b"1")
+    coast.other.delete("ORIGIN")
+    coast.clock.advance(seconds=1)
+    coast.other.create(origin)
+    coast.fill_other(b"2")
+    coast.engine.close_account("OTHER")
+    coast.engine.commit()
+    coast.other = coast.engine.open_account("OTHER", Interest())
+    coast.engine.open_streams("OTHER")
+    coast.fill_other(b"3")
+    assert [payload for _, _, payload in contents(stream)] == [b"1", b"2", b"3"]
+
+
+def test_what_is_not_allowed_any_more_does_not_come() -> None:
+    coast = Coast()
+    stream = coast.stream("ALL", subjects=[], sources=[elsewhere()])
+    coast.other.create(StreamConfig(name="ORIGIN", subjects=["o.>"], max_msg_size=-1))
+    coast.fill_other(b"1")
+    coast.reaches = False
+    coast.engine.find_origins()
+    coast.fill_other(b"2")
+    assert [payload for _, _, payload in contents(stream)] == [b"1"]
+    coast.reaches = True
+    coast.engine.find_origins()
+    coast.fill_other(b"3")
+    assert [payload for _, _, payload in contents(stream)] == [b"1", b"2", b"3"]

@@ -22,6 +22,7 @@ from tidelog.base.limits import INVALID_TOLD_NS, REQUESTS_WAITING
 from tidelog.broker.account import Account
 from tidelog.broker.desk.audit import AUDIT, card_of
 from tidelog.broker.desk.line import Line
+from tidelog.broker.desk.path import Path
 from tidelog.broker.desk.request import Entry, Later, Parts, Request
 from tidelog.broker.desk.table import OWN_ENTRIES, SYSTEM_ENTRIES, Table
 from tidelog.broker.session import Session
@@ -33,6 +34,7 @@ from tidelog.stream.failure import ApiFailure
 from tidelog.stream.metadata import asks_too_much
 from tidelog.stream.post import Post
 from tidelog.stream.stream import Stream
+from tidelog.stream.stream_config import StreamSource
 from tidelog.stream.surroundings import AccountLimits
 from tidelog.subject.alias import Alias
 from tidelog.subject.route import Reception, Subscriber, Subscription
@@ -78,6 +80,7 @@ class Desk:
         self.own_table = Table(OWN_ENTRIES)
         self.accounts: dict[str, AccountDesk] = {}
         self.engine.on_full = self.tell_full
+        self.engine.reach = self.reach
         self.told_ns: int | None = None  # when the operator last heard of a request that could not be read
 
     def open(self, account: Account, limits: AccountLimits | None, *, is_system: bool = False) -> AccountDesk:
@@ -95,6 +98,12 @@ class Desk:
         account.close()
         if account.streams is not None:
             self.engine.close_account(name)
+
+    def reach(self, name: str, source: StreamSource) -> AccountStreams | None:
+        """Whose stream a mirror or a source in account `name` means, if requests and messages get through."""
+        path = Path({account.account.name: account.account for account in self.accounts.values()})
+        there = path.of_source(name, source, self.settings.domain)
+        return self.accounts[there].streams if there is not None else None
 
     def tell_invalid(self, account: str, subject: str, why: str) -> None:
         """A request could not be read; the operator is not told of every one."""
