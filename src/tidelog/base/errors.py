@@ -9,6 +9,7 @@
     │     · BlockDamaged(start_pos, end_pos) · KeyUnavailable(key_id)
     ├─ ColdError                     the object store with the cold history cannot be read or written
     │  └─ ColdMissing                 there is no such object
+    │     · ColdForeign               what is there is another log's
     ├─ CursorError                   a request about a named position that is refused; nothing has changed
     │  └─ CursorBehind(name, seq, current) · CursorConflict(name, expected, actual)
     └─ ClientError                   what the synchronous client reports to its caller
@@ -107,6 +108,10 @@ class ColdError(TidelogError):
 
 class ColdMissing(ColdError):
     """There is no such object."""
+
+
+class ColdForeign(ColdError):
+    """Somebody else has put other messages where ours belong."""
 
 
 class CursorError(TidelogError):

@@ -155,6 +155,22 @@ COUNTED_RANGES = 1024
 COLD_ROW_GROUP_MESSAGES = 65_536
 # Versions of a manifest that are kept: for people who look, and for readers that are at an older one just now.
 COLD_MANIFESTS_KEPT = 16
+# A depot that refuses is asked again after so long, and twice as long each time, up to the second.
+COLD_AGAIN_LEAST_NS = 500_000_000
+COLD_AGAIN_MOST_NS = 30_000_000_000
+# Segments of one log that are fetched at a time: the one that somebody waits for, and the next one.
+COLD_FETCHES = 2
+# Of each log so many bytes of segments that have come back stay, unless the server says otherwise.
+COLD_WARM_SIZE = 256 * MIB
+# Who asks for one message, or some, and not by a consumer, is told after so long that it takes longer: before most
+# clients give up by themselves.
+COLD_WAIT_NS = 4_000_000_000
+# A server that ends waits so long for answers of the object store, which may not come.
+COLD_END_S = 0.5
+# And of those that have come back so many stay, however large: a reader goes from one to the next.
+COLD_WARM_LEAST = 3
+# How often a log looks for what its archive has kept long enough.
+COLD_TRIM_NS = 600_000_000_000
 # How long, and how often, one call to an object store is tried: a store that is busy says so for some seconds.
 COLD_RETRY_S = 20.0
 COLD_RETRIES = 8

@@ -2,11 +2,13 @@
 
     columns = batch_columns(batch)                                 of what a reader has read
     columns = segment_columns(data, salt, dead, start_seq, end_seq)    of the plain bytes of a segment
+    columns = buffers_as_columns(count, seq, ...)                  of Arrow arrays
 
 Promises
   * Every message is there once, in the given order, with all that the log has of it: `record.encode` of a row gives
     the record again, byte for byte.
-  * Of a segment, what is `dead` or outside of the bounds is left out, and so is what is damaged: `damaged` says how many bytes.
+  * Of a segment, what is `dead` or outside of the bounds is left out, what is erased or in a husk, and what is damaged:
+    `damaged` says how many bytes.
   * The bytes of all texts together, and those of all payloads, are below 2 GiB, or it is a `ValueError`: offsets are
     what Arrow's plain types have.
   * Filling runs without the GIL.
@@ -22,7 +24,7 @@ from tidelog.base.seqset cimport SequenceSet
 from tidelog.base.vector cimport Vector, push, release
 from tidelog.log.outline cimport SEGMENT_HEADER_SIZE
 from tidelog.log.read cimport Batch
-from tidelog.log.record cimport MESSAGE, body_of, body_size, expiry_of, head_at, resync, subject_of, valid
+from tidelog.log.record cimport ERASED, MESSAGE, SHELL, body_of, body_size, expiry_of, head_at, resync, subject_of, valid
 
 cdef int64_t MOST = 0x7FFF_FFFF
 cdef int64_t NS_PER_US = 1000
@@ -114,6 +116,42 @@ cdef void fill(Filling* to, Head** heads, Py_ssize_t count) noexcept nogil:
         to.payload_ends[i + 1] = payload_end
 
 
+def buffers_as_columns(
+    Py_ssize_t count, bytes seq not None, bytes time_us not None, bytes time_ns not None, bytes expiry_ns not None,
+    bytes subject_ends not None, bytes subjects not None, bytes header_ends not None, bytes headers not None,
+    bytes payload_ends not None, bytes payloads not None,
+) -> Columns:
+    """Columns that came from elsewhere. Raises ValueError if they do not fit each other."""
+    cdef Columns columns = Columns.__new__(Columns)
+    cdef const int64_t* expiries = <const int64_t*>PyBytes_AS_STRING(expiry_ns)
+    cdef Py_ssize_t i
+    for data, width in ((seq, 8), (time_us, 8), (time_ns, 2), (expiry_ns, 8)):
+        if len(data) != count * width:
+            raise ValueError(f"{count} values of {width} bytes have not {len(data)}")
+    for ends, texts in ((subject_ends, subjects), (header_ends, headers), (payload_ends, payloads)):
+        check_ends(ends, PyBytes_GET_SIZE(texts), count)
+    columns.count = count
+    columns.seq, columns.time_us, columns.time_ns, columns.expiry_ns = seq, time_us, time_ns, expiry_ns
+    columns.subject_ends, columns.subjects = subject_ends, subjects
+    columns.header_ends, columns.headers = header_ends, headers
+    columns.payload_ends, columns.payloads = payload_ends, payloads
+    columns.has_headers = PyBytes_GET_SIZE(headers) > 0
+    for i in range(count):
+        columns.expires = columns.expires or expiries[i] != 0
+    return columns
+
+
+cdef int check_ends(bytes ends, Py_ssize_t size, Py_ssize_t count) except -1:
+    cdef const int32_t* place = <const int32_t*>PyBytes_AS_STRING(ends)
+    cdef Py_ssize_t i
+    if PyBytes_GET_SIZE(ends) != (count + 1) * 4 or place[0] != 0 or place[count] != size:
+        raise ValueError(f"the ends of {count} texts do not fit {size} bytes")
+    for i in range(count):
+        if place[i] > place[i + 1]:
+            raise ValueError("the ends of texts do not ascend")
+    return 0
+
+
 def batch_columns(Batch batch not None) -> Columns:
     """Of the messages that a reader has read, in its order."""
     return columns_of(batch.heads, batch.count)
@@ -156,7 +194,7 @@ cdef Py_ssize_t collect(
         head = head_at(data + pos)
         if head.kind == MESSAGE and head.seq > seen:
             seen = head.seq
-            if start_seq <= head.seq < end_seq and not dead.contains(head.seq):
+            if start_seq <= head.seq < end_seq and not head.flags & (ERASED | SHELL) and not dead.contains(head.seq):
                 place = <Head**>push(heads, sizeof(Head*))
                 if place == NULL:
                     return -1

@@ -31,6 +31,7 @@ from tidelog.base.seqset import SequenceSet
 from tidelog.base.work import Worker
 from tidelog.disk.disk import Disk
 from tidelog.log.header import NEW, index_path, write_new
+from tidelog.log.husk import strip
 from tidelog.log.key_ring import KeyRing
 from tidelog.log.packed import PackedFile, pack
 from tidelog.log.packed_block import SALT_SIZE
@@ -62,6 +63,7 @@ class Rewritten:
     read_size: int
     written_size: int
     dropped: bool  # of the dead messages there is none in it
+    husk: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Rewriting:
     earlier: list[Sidecar]
     settings: LogSettings
     demanded: bool
+    husk: bool  # leave nothing but a husk
 
     def run(self) -> Rewritten:
         base_seq, end_seq = self.stretch
@@ -88,8 +91,14 @@ class Rewriting:
             if rewritten is None:
                 raise NotRewritten(f"{self.path} is damaged, and left as it is")
             # An index is told from that of the other by the size: two of the same size must be the same.
-            if len(rewritten) < len(old) or self.demanded:
+            if len(rewritten) < len(old) or self.demanded or self.husk:
                 new = rewritten
+        whole = new
+        if self.husk:
+            stripped = strip(new, self.salt)
+            if stripped is None:
+                raise NotRewritten(f"{self.path} is damaged, and left as it is")
+            new = stripped
         if new is old and not turned and (packed_before or not self.settings.packs):
             raise NotRewritten(f"{self.path} does not become smaller, and is left as it is")
         found = survey(new, base_seq, self.salt, expected_end=len(new))
@@ -108,7 +117,7 @@ class Rewriting:
             self.disk.sync_directory(self.directory)
         side = Sidecar.of(found)
         side.take_rows()
-        return Rewritten(side, stored is not new, read_size, len(stored), new is not old)
+        return Rewritten(side, stored is not new, read_size, len(stored), whole is not old, self.husk)
 
     def read(self) -> tuple[bytes, int, bool, bool]:
         """The plain bytes, the size of the file, whether it is packed, and whether a bit of it has turned."""
@@ -124,6 +133,8 @@ class Rewriting:
     def packed(self, data: bytes) -> bytes:
         """As the settings say, and with the newest key."""
         settings = self.settings
+        if self.husk:
+            return pack(data, "zstd", None)
         if not settings.packs:
             return data
         if not settings.encrypt:
@@ -161,6 +172,7 @@ class Compactor:
         self._mending = False  # the one under way, for no other reason
         self.halted = False
         self.held = False  # nothing is rewritten but what is demanded
+        self.cooling: deque[Segment] = deque()  # to be left as husks
         self.demanded: list[Segment] = []  # to be rewritten without its dead, sparse or not
         self.sparse: dict[Segment, int] = {}  # and since when
         self.plain: deque[Segment] = deque()  # to be packed
@@ -193,6 +205,11 @@ class Compactor:
         if segment not in self.turned:
             self.turned.append(segment)
 
+    def cool(self, segment: "Segment") -> None:
+        """Leave a husk of it: the rest is elsewhere."""
+        if segment not in self.cooling:
+            self.cooling.append(segment)
+
     def tick(self, log: "Log") -> None:
         now_ns = self.clock.monotonic_ns()
         for segment in log.store.take_sparse():
@@ -210,7 +227,7 @@ class Compactor:
     def next_due_ns(self, log: "Log") -> int | None:
         if self.halted or self.under_way is not None or log.failure is not None:
             return None
-        dues = [self._retry_ns] if self.plain or self.turned or self.demanded else []
+        dues = [self._retry_ns] if self.plain or self.turned or self.demanded or self.cooling else []
         dues += [
             max(since_ns + COMPACT_REST_NS, self._retry_ns, self._budget_ns)
             for segment, since_ns in self.sparse.items()
@@ -238,6 +255,11 @@ class Compactor:
             if self._possible(log, segment) and segment.packed:
                 self._mending = True
                 return segment
+        while self.cooling:
+            segment = self.cooling[0]
+            if self._possible(log, segment) and not segment.husk:
+                return segment
+            self.cooling.popleft()
         while self.plain:
             segment = self.plain.popleft()
             if self._possible(log, segment) and log.settings.packs and not segment.packed:
@@ -273,6 +295,7 @@ class Compactor:
             store.sides_before(segment),
             log.settings,
             segment in self.demanded,
+            segment.husk or (segment in self.cooling and segment not in self.demanded),
         )
         segment.busy = True
         self.under_way = segment
@@ -287,6 +310,9 @@ class Compactor:
                 assert answer is not None
                 self._spend(started_ns, answer)
                 self._take(segment, answer, gone)
+                if answer.husk:
+                    segment.husk = True
+                    store.count_cold()
             except (StorageError, MemoryError) as refusal:
                 self._refused(segment, refusal)
                 self._end(log)
@@ -297,7 +323,7 @@ class Compactor:
 
     def _spend(self, started_ns: int, answer: Rewritten) -> None:
         self.figures.rewritten_size += answer.written_size
-        if answer.dropped:
+        if answer.dropped and not answer.husk:
             size = answer.read_size + answer.written_size
             self._budget_ns = started_ns + size * NS // COMPACT_BYTES_PER_SECOND
 
@@ -305,9 +331,12 @@ class Compactor:
         """From here on the new files are the segment."""
         path = index_path(self.directory, segment.base_seq)
         self.disk.rename(f"{segment.path}{NEW}", segment.path)
-        if answer.dropped:
+        if answer.husk:
+            if segment in self.cooling:
+                self.cooling.remove(segment)
+        elif answer.dropped:
             self.figures.compactions += 1
-        if answer.packed:
+        if answer.packed and not answer.husk:
             self.figures.packed += 1
         self.figures.reclaimed_size += answer.read_size - answer.written_size
         if segment in self.demanded:
@@ -338,6 +367,8 @@ class Compactor:
         elif not self._mending:
             # Damaged, or its key is not here.
             segment.stuck = True
+            if segment in self.cooling:
+                self.cooling.remove(segment)
             if segment in self.demanded:
                 self.demanded.remove(segment)
 

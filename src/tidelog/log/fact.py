@@ -22,6 +22,14 @@ class Lost(NamedTuple):
     end_seq: int
 
 
+class Awaited(StorageError):
+    """A message that is there, and elsewhere: it is being brought, and can be read when that is done."""
+
+    def __init__(self, seq: int) -> None:
+        super().__init__(f"message {seq} is in the cold tier and is being brought back; ask again")
+        self.seq = seq
+
+
 class TrimmedError(StorageError):
     """A reader that must see everything is behind what retention has left."""
 

@@ -12,10 +12,14 @@ from tidelog.log.record import checksum
 
 MAGIC = b"TIDESEG1"
 VERSION = 1
+# A husk: its messages are shells, which a program that knows version 1 only must not take for damage.
+HUSK_VERSION = 2
 HEADER_SIZE = 64
 PACKED = 1
 # Behind the name of a file that is being written.
 NEW = ".new"
+# Of a segment that has come back from elsewhere; nobody looks for it when the log is opened.
+WARM = ".warm"
 
 _BODY_POS = 12
 _BODY = struct.Struct("<HH16sQq16x")
@@ -27,14 +31,21 @@ class SegmentHeader(Record):
     base_seq: int
     created_ns: int
     flags: int = 0
+    version: int = VERSION
+
+    @property
+    def husk(self) -> bool:
+        return self.version == HUSK_VERSION
 
 
 class NotASegment(StorageError):
     """A file that does not begin as a segment does."""
 
 
-def segment_header(log_id: bytes, base_seq: int, created_ns: int, flags: int = 0) -> bytes:
-    body = _BODY.pack(VERSION, flags, log_id, base_seq, created_ns)
+def segment_header(
+    log_id: bytes, base_seq: int, created_ns: int, flags: int = 0, version: int = VERSION
+) -> bytes:
+    body = _BODY.pack(version, flags, log_id, base_seq, created_ns)
     return MAGIC + checksum(body).to_bytes(4, "little") + body
 
 
@@ -45,9 +56,11 @@ def read_header(data: bytes, path: str) -> SegmentHeader:
     if int.from_bytes(data[8:12], "little") != checksum(body):
         raise NotASegment(f"{path}: the header is damaged")
     version, flags, log_id, base_seq, created_ns = _BODY.unpack(body)
-    if version != VERSION:
-        raise StorageError(f"{path} has version {version}; this program reads version {VERSION}")
-    return SegmentHeader(log_id, base_seq, created_ns, flags)
+    if version not in (VERSION, HUSK_VERSION):
+        raise StorageError(
+            f"{path} has version {version}; this program reads versions {VERSION} and {HUSK_VERSION}"
+        )
+    return SegmentHeader(log_id, base_seq, created_ns, flags, version)
 
 
 def mended_header(data: bytes, base_seq: int) -> bytes | None:
@@ -72,6 +85,11 @@ def segment_path(directory: str, base_seq: int) -> str:
 
 def index_path(directory: str, base_seq: int) -> str:
     return f"{directory}/{base_seq:020d}.idx"
+
+
+def warm_path(directory: str, base_seq: int, number: int) -> str:
+    """Where a segment of which only a husk is left is put when it comes back for the `number`th time, for a while."""
+    return f"{directory}/{base_seq:020d}-{number}{WARM}"
 
 
 def write_new(disk: Disk, path: str, data: bytes, sync: bool) -> None:

@@ -23,6 +23,7 @@ from tidelog.base.work import Worker
 from tidelog.disk.disk import Disk
 from tidelog.log.compact import Compactor
 from tidelog.log.erase import Eraser
+from tidelog.log.ferry import Ferry
 from tidelog.log.header import index_path, write_index
 from tidelog.log.snapshot import write_snapshot
 from tidelog.log.survey import survey
@@ -69,8 +70,11 @@ class Keeper:
         self.figures = KeeperFigures()
         self.troubles: deque[str] = deque(maxlen=TROUBLES_KEPT)
         self.sealing: set[Segment] = set()
-        self.compactor = Compactor(disk, directory, worker, clock, self.figures, self.trouble, self._work)
+        self.compactor = Compactor(
+            disk, directory, worker, clock, self.figures, self.trouble, self._rewritten
+        )
         self.eraser = Eraser(disk, worker, clock, self.figures, self.trouble, self.compactor, self._work)
+        self.ferry = Ferry(disk, directory, worker, clock, self.compactor, self.trouble, self._work)
         self._doomed: deque[Segment] = deque()  # their files are to be removed
         self._removing = False
         self._retry_ns = 0
@@ -80,6 +84,7 @@ class Keeper:
     def opened(self, log: Log) -> None:
         """The log is as it was found, or has other settings now."""
         self.compactor.look_over(log)
+        self.ferry.opened(log)
 
     def after_commit(self, log: Log) -> None:
         """Everything is written: see to segments that are complete, or of no use."""
@@ -100,6 +105,7 @@ class Keeper:
         dues = [
             self.compactor.next_due_ns(log),
             self.eraser.next_due_ns(log),
+            self.ferry.next_due_ns(log),
             self._retry_ns if self._doomed and not self._removing else None,
             self.clock.monotonic_ns() if log.store.has_repaired() else None,
         ]
@@ -112,6 +118,12 @@ class Keeper:
         self.figures.troubles += 1
         self.troubles.append(str(error))
 
+    def _rewritten(self, log: Log) -> None:
+        self.ferry.changed()
+        self._work(log)
+        if log.on_idle is not None and not log.closed:
+            log.on_idle()
+
     def _work(self, log: Log) -> None:
         if not log.closed:
             for segment, pos in log.store.take_repaired():
@@ -123,6 +135,7 @@ class Keeper:
             self.eraser.tick(log)
             # What asks for erasing is kept until that is done.
             self.compactor.held = self.eraser.pending
+            self.ferry.tick(log)
             self.compactor.tick(log)
 
     # ---- sealing ----
@@ -164,6 +177,7 @@ class Keeper:
                 segment.close()
             else:
                 self.compactor.sealed(log, segment)
+                self.ferry.changed()
                 self._work(log)
 
         self.worker.submit(job, done)
@@ -189,6 +203,7 @@ class Keeper:
         def done(_: object, error: BaseException | None) -> None:
             self._removing = False
             self.figures.removed += len(removed)
+            self.ferry.removed()
             for _segment in removed:
                 self._doomed.popleft()
             if error is not None:
@@ -207,8 +222,9 @@ class Keeper:
         """
         self.disk.sync_directory(self.directory)
         for segment in doomed:
-            for path in (index_path(self.directory, segment.base_seq), segment.path):
-                if self.disk.exists(path):
+            warm = self.ferry.fetcher.gone(segment)
+            for path in (index_path(self.directory, segment.base_seq), segment.path, warm):
+                if path is not None and self.disk.exists(path):
                     self.disk.remove(path)
             self.disk.sync_directory(self.directory)
             removed.append(segment)
@@ -216,6 +232,7 @@ class Keeper:
     def closing(self) -> None:
         """Begin nothing more that would only be dropped."""
         self.compactor.halted = True
+        self.ferry.halted = self.ferry.fetcher.halted = True
 
     def close(self, log: Log) -> None:
         try:

@@ -24,6 +24,7 @@ cdef class Log:
     cdef readonly object failure       # the same, when it is final
     cdef readonly bint closed
     cdef public object on_commit       # called when readers see more
+    cdef public object on_idle         # called when work in the background has ended: `next_due_ns` may be another
     cdef public object on_failure      # called once, with the failure
     cdef public object on_expiry       # called with what is too old, instead of removing it, if it says so
     cdef uint64_t aging_seq            # messages before it are kept for ever

@@ -10,6 +10,7 @@ subjects. Sequences start at 1, only grow, and are never given out twice.
     log.commit()                                    at the end of a tick: one write, and a sync if the policy asks
     log.wait(seq, callback)                         called, in order, once the ack level of the policy covers `seq`
     log.on_commit, log.on_failure                   called when the horizon has moved, and when nothing is taken any more
+    log.on_idle                                     called when work in the background has ended: there may be more
     log.on_expiry                                   asked about each message that is too old; True: it was seen to
     log.remove(seq), log.purge(...)                 delete; said in the log with the next commit
     log.wait_deleted(callback)                      called once the ack level of the policy covers what was deleted
@@ -309,7 +310,7 @@ cdef class Log:
         cdef Run run
         cdef Py_ssize_t at
         while (seq := store.present_from(seq)) <= store.last_seq:
-            run = store.near(seq, limits.READ_AHEAD_SIZE)
+            run = store.near_heads(seq, limits.READ_AHEAD_SIZE)
             at = run.at_least(seq) if run is not None else 0
             if run is None or at == run.count or run.head(at).seq != seq:
                 store.lose(seq)
@@ -324,6 +325,10 @@ cdef class Log:
     def remove(self, uint64_t seq, bint erase=False) -> bool:
         """Delete a message; tells whether there was one. `erase`: overwrite its bytes, as soon as it is gone for certain."""
         self.check_taken()
+        if erase and self.keeper.ferry.has_sent(seq) and not self.store.absent(seq):
+            raise LogRefused(
+                f"message {seq} is in the cold tier, where nothing is overwritten: delete it without erasing (no_erase)"
+            )
         return (self.store.remove_for_good(seq) if erase else self.store.remove(seq)) > 0
 
     def purge(self, Filter filter=None, *, before_seq=None, int keep=0) -> int:
@@ -377,6 +382,18 @@ cdef class Log:
         cdef Py_ssize_t at = 0
         cdef Run run = self.store.hold(seq, &at)
         return message_of(run.head(at)) if run is not None else None
+
+    def when_warm(self, callback: Callable[[], None]) -> None:
+        """Call back, once, when something has come back that was awaited. Then ask again; it may be something else."""
+        self.keeper.ferry.fetcher.waiting[callback] = None
+
+    def leave_warm(self, callback: Callable[[], None]) -> None:
+        """Do not call back."""
+        self.keeper.ferry.fetcher.waiting.pop(callback, None)
+
+    def subject(self, uint64_t seq) -> bytes | None:
+        """Of a message, which may be elsewhere; None: there is none."""
+        return self.store.subject_of(seq)
 
     def fact(self, uint64_t seq) -> str:
         """What became of a sequence: `present`, `trimmed`, `deleted`, `lost` or `future`."""
@@ -511,7 +528,7 @@ cdef class Log:
         cdef Run run
         if self.store.count == 0:
             return 0
-        run = self.store.near(self.store.first_seq, limits.READ_AHEAD_SIZE)
+        run = self.store.near_heads(self.store.first_seq, limits.READ_AHEAD_SIZE)
         if run is None or run.count == 0:
             return 0
         return run.head(min(run.at_least(self.store.first_seq), run.count - 1)).ts_ns

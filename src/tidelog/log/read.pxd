@@ -21,6 +21,7 @@ cdef class Batch:
     cdef list runs                       # that the heads lie in
     cdef readonly list facts
     cdef readonly bint ended               # the range is done; nothing will come any more
+    cdef readonly bint awaited             # what is next is elsewhere, and is being brought
 
     cdef int add(self, Head* head, Run run) except -1
 
@@ -40,6 +41,7 @@ cdef class Reader:
     cdef uint64_t wanted_seq               # backwards: down to here it reads, if retention lets it
     cdef readonly bint ended
     cdef bint strict                       # trimmed is an error
+    cdef bint bare                         # heads are enough
     cdef object callback
     cdef Run run
     cdef Py_ssize_t at

@@ -13,12 +13,14 @@ Promises
   * READ-3: nothing beyond the committed sequence is read.
   * READ-4: a reader that waits costs nothing: `arm` lets go of everything but a place among those who wait, `disarm`
     gives that back, and being woken says only that there may be more.
+  * READ-5: what is elsewhere is waited for, and never passed over: `awaited` says that the next message is on its way,
+    and whoever asks again when it has come (`Log.when_warm`) gets it.
 """
 
 from libc.stdlib cimport free, realloc
 
 from tidelog.base import limits
-from tidelog.log.fact import Lost, Trimmed, TrimmedError
+from tidelog.log.fact import Awaited, Lost, Trimmed, TrimmedError
 from tidelog.log.record cimport body_of, body_size, expiry_of, subject_of
 from tidelog.log.store cimport ALONE, is_near
 
@@ -123,16 +125,25 @@ cdef class Reader:
         self.left = -1 if limit is None else limit
         self.strict = strict
 
+    def heads_only(self) -> Reader:
+        """Read no headers and payloads, and await nothing: for those who count."""
+        self.bare = True
+        return self
+
     def read(self, Py_ssize_t most=256, Py_ssize_t size=256 * 1024) -> Batch:
         """Up to `most` messages and about `size` bytes of what is there now."""
         cdef Batch batch = Batch.__new__(Batch)
         if not self.ended:
             if self.left == 0:
                 self.ended = True
-            elif self.backward:
-                self.read_backward(batch, most, size)
             else:
-                self.read_forward(batch, most, size)
+                try:
+                    if self.backward:
+                        self.read_backward(batch, most, size)
+                    else:
+                        self.read_forward(batch, most, size)
+                except Awaited:
+                    batch.awaited = True
         batch.ended = self.ended
         if self.ended:
             self.run = None
@@ -193,6 +204,14 @@ cdef class Reader:
                         self.tell_lost(batch, seq, found)
                         self.next_seq = found
                         continue
+            if walk and self.selection is not None and self.store.is_away(seq):
+                # It is brought back only if it matches.
+                found = self.selection.next(seq, last_seq)
+                if found != seq:
+                    found = found if found else last_seq + 1
+                    self.tell_lost(batch, seq, found)
+                    self.next_seq = found
+                    continue
             head = self.look(seq, READ_AHEAD if walk else ALONE)
             if head == NULL or head.seq != seq:
                 # The look has found damage, or does now.
@@ -274,7 +293,10 @@ cdef class Reader:
         if run is None:
             if wanted == ALONE and self.run is not None and is_near(self.run, seq):
                 wanted = 0
-            run = self.store.run_for(seq, wanted, self.backward)
+            run = (
+                self.store.heads_for(seq, wanted, self.backward) if self.bare
+                else self.store.run_for(seq, wanted, self.backward)
+            )
             self.run = run
             if run is None:
                 return NULL
@@ -312,6 +334,14 @@ cdef class Reader:
                         batch.facts[told:] = reversed(batch.facts[told:])
                         self.next_seq = found if found else floor_seq - 1
                         continue
+            if walk and self.selection is not None and self.store.is_away(seq):
+                found = self.selection.previous(seq, floor_seq)
+                if found != seq:
+                    told = len(batch.facts)
+                    self.tell_lost(batch, found + 1 if found else floor_seq, seq + 1)
+                    batch.facts[told:] = reversed(batch.facts[told:])
+                    self.next_seq = found if found else floor_seq - 1
+                    continue
             head = self.look(seq, READ_AHEAD if walk else ALONE)
             if head == NULL or head.seq != seq:
                 self.store.lose(seq)

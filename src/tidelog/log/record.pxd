@@ -5,6 +5,8 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 cdef enum:
     HEADER_SIZE = 32
     EXPIRY_SIZE = 8
+    # Behind the subject of a shell: the size of the whole record, uint32.
+    SHELL_SIZE = 4
 
 cdef enum Kind:
     MESSAGE = 1
@@ -15,6 +17,7 @@ cdef enum Kind:
 cdef enum Flag:
     HAS_EXPIRY = 1
     ERASED = 2
+    SHELL = 4            # headers and payload are elsewhere
 
 # An expiry that never comes: retention by age passes the message, too.
 cdef enum:
@@ -47,6 +50,10 @@ cdef inline const char* body_of(Head* head) noexcept nogil:
 
 cdef inline Py_ssize_t body_size(Head* head) noexcept nogil:
     return <Py_ssize_t>head.size - front_size(head) - head.subject_size
+
+cdef inline uint32_t whole_size(Head* head) noexcept nogil:
+    """Of the record as it was stored, of which this may be a shell."""
+    return (<uint32_t*>body_of(head))[0] if head.flags & SHELL else head.size
 
 cdef int64_t expiry_of(Head* head) noexcept nogil
 

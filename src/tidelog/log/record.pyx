@@ -101,7 +101,12 @@ cdef bint plausible(const char* data, Py_ssize_t room) noexcept nogil:
     cdef Head* head = <Head*>data
     if room < HEADER_SIZE or head.size < HEADER_SIZE or head.size > <uint64_t>room:
         return False
-    if head.kind < MESSAGE or head.kind > SKIP or head.flags > (HAS_EXPIRY | ERASED):
+    if head.kind < MESSAGE or head.kind > SKIP or head.flags > (HAS_EXPIRY | ERASED | SHELL):
+        return False
+    if head.flags & SHELL and (
+        head.kind != MESSAGE or head.header_size
+        or <uint64_t>front_size(head) + head.subject_size + SHELL_SIZE != head.size
+    ):
         return False
     return <uint64_t>front_size(head) + head.subject_size + head.header_size <= head.size
 

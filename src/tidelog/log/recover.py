@@ -28,6 +28,8 @@ from tidelog.log.ceiling import Ceiling
 from tidelog.log.expiry import Expiries
 from tidelog.log.header import (
     HEADER_SIZE,
+    NEW,
+    WARM,
     NotASegment,
     SegmentHeader,
     index_path,
@@ -99,7 +101,7 @@ def found_log(
     disk.make_directory(directory)
     names = disk.list(directory)
     for name in names:
-        if name.endswith(".new"):
+        if name.endswith((NEW, WARM)):
             disk.remove(f"{directory}/{name}")
     bases = sorted(int(name[:-4]) for name in names if name.endswith(".seg"))
     if not bases and sync_names:
@@ -133,6 +135,11 @@ def found_log(
         if store.segments[-1].sealed:
             # The one behind it was begun, and its name is lost or was of no use.
             store.begin(store.last_seq + 1, clock.now_ns())
+    store.count_cold()
+    if store.husk_end and settings.tiering is None:
+        raise StorageError(
+            f"{directory} has messages in the cold tier, and the server's configuration has none"
+        )
     store.look_ahead()
     keeper = Keeper(disk, directory, worker, clock, ceiling)
     log = Log(store, settings, clock, worker, expiries, ceiling, keeper)
@@ -346,6 +353,7 @@ def take_segment(store: Store, base_seq: int, last: bool, findings: Findings) ->
         f"{path}: a bit had turned at {pos}, and was read as it was written" for pos in repairs
     ]
     segment = Segment(disk, path, base_seq, side, file, store.keys, not open_end)
+    segment.husk = isinstance(file, PackedFile) and read_header(file.read(0, HEADER_SIZE), path).husk
     if open_end:
         store.adopt(segment)
     else:

@@ -9,6 +9,9 @@ class Segment:
     side: Sidecar
     sealed: bool
     packed: bool
+    husk: bool
+    warm: Segment | None
+    used: int
     busy: bool
     stuck: bool
     dead_count: int

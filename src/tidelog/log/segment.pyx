@@ -1,7 +1,8 @@
 """A segment: one file of records, and what is kept in memory to find them.
 
 `side` knows where about every 4 KiB a message begins, so a look-up reads from the sample before it. Positions are those of
-the plain records also where the file is packed.
+the plain records also where the file is packed. Of a husk the file has shells; while the segment itself is here as well,
+that is another one, `warm`.
 """
 
 from cpython.bytearray cimport PyByteArray_AS_STRING
@@ -66,7 +67,7 @@ cdef class Segment:
     cpdef bint is_sparse(self):
         """Whether it is complete, and so much in it is deleted that it should be rewritten."""
         return (
-            self.sealed and self.dead_size >= DEAD_SIZE
+            self.sealed and not self.husk and self.dead_size >= DEAD_SIZE
             and self.dead_size * 100 >= self.side.outline.message_bytes * DEAD_PERCENT
         )
 
@@ -84,6 +85,11 @@ cdef class Segment:
         self.repaired.clear()
         self.dead_count -= gone_count
         self.dead_size -= gone_size
+
+    cdef uint64_t live_size(self) noexcept:
+        """Bytes of the messages that are not deleted, wherever they are."""
+        cdef uint64_t size = self.side.outline.message_bytes
+        return size - self.dead_size if self.dead_size < size else 0
 
     def place_of(self, uint64_t seq) -> tuple:
         """Between which positions a message is, if it is there."""
@@ -153,6 +159,11 @@ cdef class Segment:
             read_range(file, start_pos, end_pos - start_pos), start_pos, salt,
             self.base_seq + samples[first].seq_offset, self.side.outline.last_seq, erased,
         )
+
+    cdef Run read_back(self, uint64_t seq, Py_ssize_t wanted, bint backward, uint32_t salt):
+        """Either of the two, of a segment that has come back, and whose messages are all in it."""
+        cdef Run run = self.read_one(seq, salt) if wanted < 0 else None
+        return run if run is not None else self.read_around(seq, wanted, backward, salt)
 
     cdef uint64_t sequence_before(self, uint64_t pos) noexcept:
         """Of the last sample that is not behind `pos`; the base, if there is none."""

@@ -6,6 +6,7 @@ from typing import Literal
 from tidelog.base.errors import ConfigError
 from tidelog.base.limits import MIB
 from tidelog.base.record import Record
+from tidelog.log.depot import Tiering
 from tidelog.log.key_ring import KeyRing
 from tidelog.log.policy import STRICT, SyncPolicy
 
@@ -36,6 +37,7 @@ class LogSettings(Record):
     encrypt: bool = False
     # Bytes of every record that the size of the log leaves out; at most RECORD_HEADER_SIZE.
     uncounted: int = 0
+    tiering: Tiering | None = None  # None: everything stays here
 
     @property
     def packs(self) -> bool:
@@ -46,3 +48,5 @@ class LogSettings(Record):
             raise ConfigError(f"compression {self.compression!r} is not known; use none or zstd")
         if self.encrypt and self.keys is None:
             raise ConfigError("segments are to be encrypted, and no keys are given")
+        if self.encrypt and self.tiering is not None:
+            raise ConfigError("what is encrypted here would be in the clear in the cold tier")

@@ -7,6 +7,7 @@ from tidelog.log.tail cimport Run, Tail
 from tidelog.log.index cimport SubjectIndex
 from tidelog.log.record cimport Head
 from tidelog.log.segment cimport Segment
+from tidelog.log.shelf cimport Shelf
 
 
 cdef enum:
@@ -19,32 +20,27 @@ cdef enum:
 cdef bint is_near(Run run, uint64_t seq) noexcept nogil
 
 
-cdef class Store:
-    cdef readonly object disk
-    cdef readonly str path
+cdef class Store(Shelf):
     cdef readonly bytes log_id
     cdef uint32_t salt
     cdef readonly Py_ssize_t segment_size
-    cdef readonly object keys            # to read packed segments
-    cdef readonly list segments          # ascending; the last one is open
     cdef Segment open_segment
-    cdef list bases                      # their base sequences
     cdef readonly SubjectIndex index
-    cdef readonly SequenceSet deleted    # no messages between first_seq and last_seq, and known why
     cdef readonly SequenceSet lost       # no messages either, by damage
     cdef readonly Tail tail
-    cdef readonly uint64_t first_seq     # of the oldest message; last_seq + 1 when there is none
     cdef readonly uint64_t last_seq      # newest that was given to a message, or skipped
     cdef readonly uint64_t count
     cdef readonly uint64_t size          # bytes of all messages' records
     cdef readonly int64_t last_ts_ns
     cdef uint32_t slot                   # of the subject that was appended last
     cdef Run recent                    # read from a file last, for look-ups that stay near
+    cdef Run recent_heads              # likewise, for those that ask for no more than heads
+    cdef readonly uint64_t uses        # of segments that have come back
+    cdef public object on_wanted       # called with a husk that somebody wants to read, and whether backwards
     cdef list gone                       # (seq, record size) deleted since the last commit
     cdef list erasing                    # the same, of those to be erased
     cdef list unerased                   # of which the log says so, and nobody has seen to it yet
     cdef list rolled                     # complete segments that nobody has seen to yet
-    cdef list sparse                     # segments that have become so, and nobody has seen to it yet
     cdef list repaired                   # (segment, position) of bits that were read right though they are not
     cdef bint trimmed                    # since the last commit
     cdef bint overdue                           # the next message begins another segment
@@ -58,9 +54,12 @@ cdef class Store:
         const char* payload, Py_ssize_t payload_size,
     ) except NULL
     cdef tuple measure(self, Segment segment, uint64_t seq, uint64_t end_seq, SequenceSet without)
-    cdef Segment segment_of(self, uint64_t seq)
     cdef Run run_for(self, uint64_t seq, Py_ssize_t wanted, bint backward)
     cdef Run near(self, uint64_t seq, Py_ssize_t wanted)
+    cdef Run heads_for(self, uint64_t seq, Py_ssize_t wanted, bint backward)
+    cdef Run near_heads(self, uint64_t seq, Py_ssize_t wanted)
+    cdef Segment bodies_of(self, Segment segment, uint64_t seq, bint backward)
+    cdef Run read(self, Segment segment, uint64_t seq, Py_ssize_t wanted, bint backward)
     cdef Run hold(self, uint64_t seq, Py_ssize_t* at)
     cdef Py_ssize_t remove(self, uint64_t seq) except -1
     cdef Py_ssize_t remove_for_good(self, uint64_t seq) except -1
@@ -71,8 +70,7 @@ cdef class Store:
     cdef int miss(self, Run run, uint64_t start_seq, uint64_t end_seq) except -1
     cdef int advance_first(self) except -1
     cdef void note_removal(self, uint64_t seq) noexcept
-    cdef int note_sparse(self, Segment segment) except -1
-    cdef uint64_t end_of(self, Segment segment)
     cdef int put_controls(self) except -1
     cdef uint64_t seq_at_time(self, int64_t ts_ns) except? 0
+    cdef bint is_away(self, uint64_t seq)
     cdef bint absent(self, uint64_t seq) noexcept nogil

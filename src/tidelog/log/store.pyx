@@ -12,16 +12,15 @@ deleted since the last commit is put into a delete record in front of the next w
 front only moves `first_seq`, which a trim record says.
 """
 
-from bisect import bisect_right
-
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdlib cimport calloc, free
 
 from tidelog.base import limits
 from tidelog.base.errors import StorageError
 from tidelog.log.record cimport (
-    DELETE, ERASED, HEADER_SIZE, SKIP, TRIM, encode, encode_control, encoded_size, subject_of,
+    DELETE, ERASED, HEADER_SIZE, SKIP, TRIM, encode, encode_control, encoded_size, subject_of, whole_size,
 )
+from tidelog.log.fact import Awaited
 from tidelog.log.header import segment_header, segment_path
 from tidelog.log.sidecar cimport Sidecar
 from tidelog.log.sidecar import encode_ranges
@@ -32,8 +31,6 @@ cdef Py_ssize_t DELETES_MOST = limits.DELETE_RECORD_SIZE // 8
 cdef Py_ssize_t READ_AHEAD = limits.READ_AHEAD_SIZE
 cdef uint64_t NEAR = limits.LOOK_UP_NEAR
 cdef uint64_t SKIP_MOST = limits.SKIP_WITHIN_SEGMENT
-cdef int FILES_OPEN = limits.SEGMENT_FILES_OPEN
-cdef uint64_t DEAD_PERCENT = limits.COMPACT_DEAD_PERCENT
 
 
 class RecordTooLarge(StorageError):
@@ -45,26 +42,19 @@ cdef bint is_near(Run run, uint64_t seq) noexcept nogil:
     return run.first_seq() <= seq + NEAR and seq <= run.last_seq() + NEAR
 
 
-cdef class Store:
+cdef class Store(Shelf):
     def __init__(self, disk, str path, bytes log_id, segment_size, window_size, keys=None) -> None:
-        self.disk = disk
-        self.path = path
+        super().__init__(disk, path, keys)
         self.log_id = log_id
         self.salt = int.from_bytes(log_id[:4], "little")
         self.segment_size = segment_size
-        self.keys = keys
-        self.segments = []
-        self.bases = []
         self.index = SubjectIndex()
-        self.deleted = SequenceSet()
         self.lost = SequenceSet()
         self.tail = Tail(window_size)
-        self.first_seq = 1
         self.gone = []
         self.erasing = []
         self.unerased = []
         self.rolled = []
-        self.sparse = []
         self.repaired = []
         self.removed = <uint64_t*>calloc(REMOVALS_KEPT, sizeof(uint64_t))
         if self.removed == NULL:
@@ -252,9 +242,6 @@ cdef class Store:
         self.lost.remove_below(self.first_seq)
         self.advance_first()
 
-    def segment_at(self, uint64_t seq) -> Segment:
-        return self.segment_of(seq)
-
     def size_below(self, uint64_t end_seq) -> int:
         """Bytes of the messages that are in front of `end_seq` in their segments, and not known as deleted: dead ones."""
         cdef Segment segment
@@ -285,28 +272,63 @@ cdef class Store:
                 head = run.head(at)
                 if head.seq < end_seq and not without.contains(head.seq):
                     count += 1
-                    size += head.size
+                    size += whole_size(head)
             # Not behind the last message of the run: where a sequence has leapt, that is in this run again.
             seq = segment.sequence_from(run.start_pos + run.size)
         return count, size
 
     # ---- finding ----
 
-    cdef Segment segment_of(self, uint64_t seq):
-        cdef Py_ssize_t at = bisect_right(self.bases, seq) - 1
-        return self.segments[max(at, 0)]
-
     cdef Run run_for(self, uint64_t seq, Py_ssize_t wanted, bint backward):
         """Messages that lie together, among them `seq` if it is there. None: there is nothing at that place.
+
+        Raises Awaited for what is elsewhere.
 
         `wanted`: so many bytes of them, or ALONE.
         """
         cdef Run run = self.tail.find(seq)
-        cdef Segment segment
-        cdef uint64_t end_seq, tail_seq
+        cdef Segment segment, warm
         if run is not None:
             return run
         segment = self.segment_of(seq)
+        if segment.husk:
+            warm = self.bodies_of(segment, seq, backward and wanted != ALONE)
+            run = warm.read_back(seq, wanted, backward, self.salt)
+            if run is not None and not run.damaged:
+                return run
+            # What is here is only a copy: it is fetched again.
+            self.warm_now(segment, None)
+            self.bodies_of(segment, seq, backward)
+            raise Awaited(seq)
+        return self.read(segment, seq, wanted, backward)
+
+    cdef Segment bodies_of(self, Segment segment, uint64_t seq, bint backward):
+        """Where the messages of a husk can be read. Raises Awaited if that is not here now."""
+        if segment.warm is None or not segment.warm.used:
+            # Also when it is used for the first time: whoever reads on will want the next one.
+            if self.on_wanted is not None:
+                self.on_wanted(segment, backward)
+            if segment.warm is None:
+                raise Awaited(seq)
+        self.uses += 1
+        segment.warm.used = self.uses
+        return segment.warm
+
+    cdef bint is_away(self, uint64_t seq):
+        cdef Segment segment
+        if seq >= self.husk_end:
+            return False
+        segment = self.segment_of(seq)
+        return segment.husk and segment.warm is None
+
+    cdef Run heads_for(self, uint64_t seq, Py_ssize_t wanted, bint backward):
+        """The same, for those who ask for no more than `whole_size`, sequence, time, expiry and subject: nothing is awaited."""
+        cdef Run run = self.tail.find(seq)
+        return run if run is not None else self.read(self.segment_of(seq), seq, wanted, backward)
+
+    cdef Run read(self, Segment segment, uint64_t seq, Py_ssize_t wanted, bint backward):
+        cdef Run run
+        cdef uint64_t end_seq, tail_seq
         if segment.file is None:
             self.close_files()
         if wanted == ALONE:
@@ -335,6 +357,16 @@ cdef class Store:
         run = self.run_for(seq, wanted, False)
         # Chunks of the tail are found quickly, and should not be held here.
         self.recent = run if run is not None and run.owner is not None else None
+        return run
+
+    cdef Run near_heads(self, uint64_t seq, Py_ssize_t wanted):
+        """`heads_for`, likewise."""
+        cdef Run run = self.recent_heads
+        if seq >= self.husk_end or not self.segment_of(seq).husk:
+            return self.near(seq, wanted)
+        if run is not None and run.count and run.first_seq() <= seq <= run.last_seq():
+            return run
+        self.recent_heads = run = self.heads_for(seq, max(wanted, 0), False)
         return run
 
     cdef Run hold(self, uint64_t seq, Py_ssize_t* at):
@@ -408,7 +440,7 @@ cdef class Store:
                 sample = max(segment.side.sample_at_time(ts_ns), 0)
                 seq = segment.base_seq + segment.side.sample(sample).seq_offset
                 while (seq := self.present_from(seq)) <= segment.side.outline.last_seq:
-                    run = self.run_for(seq, 0, False)
+                    run = self.heads_for(seq, 0, False)
                     at = run.at_least(seq) if run is not None else 0
                     if run is None or at == run.count or run.head(at).seq != seq:
                         self.lose(seq)
@@ -419,6 +451,22 @@ cdef class Store:
                             return run.head(at).seq
                     seq = run.last_seq() + 1
         return self.last_seq + 1
+
+    def warm_now(self, Segment segment not None, Segment warm) -> None:
+        """A husk has come back (None: it has gone again)."""
+        if segment.warm is not None:
+            segment.warm.close()
+        segment.warm = warm
+        self.recent = None
+
+    def subject_of(self, uint64_t seq) -> bytes | None:
+        """Of a message, wherever the rest of it is; None: it is not there."""
+        cdef Run run = self.near_heads(seq, ALONE) if not self.absent(seq) else None
+        cdef Py_ssize_t at = run.at_least(seq) if run is not None else 0
+        if run is None or at == run.count or run.head(at).seq != seq:
+            self.lose(seq)
+            return None
+        return subject_of(run.head(at))[:run.head(at).subject_size]
 
     # ---- deleting ----
 
@@ -431,18 +479,20 @@ cdef class Store:
         if self.absent(seq):
             return 0
         # Retention walks through the log, others jump.
-        run = self.near(seq, READ_AHEAD if seq == self.first_seq else ALONE)
+        run = self.near_heads(seq, READ_AHEAD if seq == self.first_seq else ALONE)
         at = run.at_least(seq) if run is not None else 0
         if run is None or at == run.count or run.head(at).seq != seq:
             self.lose(seq)
             return 0
         head = run.head(at)
-        size = head.size
+        size = whole_size(head)
         if not self.index.remove(subject_of(head), head.subject_size, seq):
             raise StorageError(f"message {seq} of {self.path} is not in the index under its subject; run `tidelog fsck`")
         segment = self.segment_of(seq)
         segment.dead_count += 1
         segment.dead_size += size
+        if segment.husk:
+            self.cold_size -= min(self.cold_size, <uint64_t>size)
         self.note_sparse(segment)
         self.count -= 1
         self.size -= size
@@ -476,9 +526,9 @@ cdef class Store:
 
     cdef Py_ssize_t size_of(self, uint64_t seq) except -1:
         """Of the record of a message; 0: it is not there."""
-        cdef Run run = self.near(seq, 0)
+        cdef Run run = self.near_heads(seq, 0)
         cdef Py_ssize_t at = run.at_least(seq) if run is not None else 0
-        return run.head(at).size if run is not None and at < run.count and run.head(at).seq == seq else 0
+        return whole_size(run.head(at)) if run is not None and at < run.count and run.head(at).seq == seq else 0
 
     cdef int advance_first(self) except -1:
         """Move `first_seq` on to the oldest message there is."""
@@ -489,39 +539,6 @@ cdef class Store:
             self.lost.remove_below(seq)
         return 0
 
-    def take_front(self) -> list:
-        """Segments in which nothing is left, taken off the front; the caller removes their files, the oldest first.
-
-        What is still to be written is in none of them. They need no record that says so: a log begins where its first
-        segment does.
-        """
-        cdef list gone = []
-        cdef Segment segment
-        while len(self.segments) > 1 and self.bases[1] <= self.first_seq:
-            segment = self.segments[0]
-            if not segment.sealed or segment.busy:
-                break
-            gone.append(self.segments.pop(0))
-            self.bases.pop(0)
-        return gone
-
-    # ---- for compaction ----
-
-    cdef int note_sparse(self, Segment segment) except -1:
-        if not segment.noted and segment.is_sparse():
-            segment.noted = True
-            self.sparse.append(segment)
-        return 0
-
-    def look_at(self, Segment segment not None) -> None:
-        """Note it as sparse, if it is."""
-        self.note_sparse(segment)
-
-    def take_sparse(self) -> list:
-        """Segments that have become sparse since this was asked."""
-        sparse, self.sparse = self.sparse, []
-        return sparse
-
     def has_repaired(self) -> bool:
         return bool(self.repaired)
 
@@ -531,54 +548,9 @@ cdef class Store:
         self.repaired.clear()
         return repaired
 
-    def holds(self, Segment segment not None) -> bool:
-        return self.segment_of(segment.base_seq) is segment
-
     def unsaid(self) -> bool:
         """Whether something was deleted that the log does not say yet."""
         return bool(self.gone) or bool(self.erasing) or self.trimmed
-
-    cdef uint64_t end_of(self, Segment segment):
-        """One behind the last sequence that belongs to a complete segment."""
-        return self.bases[bisect_right(self.bases, segment.base_seq)]
-
-    def stretch_of(self, Segment segment not None) -> tuple:
-        """The sequences that belong to a complete segment: first, and one behind the last."""
-        return segment.base_seq, self.end_of(segment)
-
-    def dead_in(self, Segment segment not None) -> SequenceSet:
-        """What in the stretch of a complete segment is deleted or trimmed, as a set of its own."""
-        cdef uint64_t end_seq = self.end_of(segment)
-        cdef SequenceSet dead = self.deleted.copy(max(segment.base_seq, self.first_seq), end_seq)
-        dead.add_range(segment.base_seq, min(self.first_seq, end_seq))
-        return dead
-
-    def worth_rewriting(self, Segment segment not None) -> bool:
-        """A sparse one; of the oldest what retention has left does not count, as it is about to leave the rest."""
-        if not segment.is_sparse():
-            return False
-        if segment.base_seq >= self.first_seq:
-            return True
-        interior = self.deleted.count_range(self.first_seq, self.end_of(segment))
-        return interior * 100 >= segment.side.outline.messages * DEAD_PERCENT
-
-    def sides_before(self, Segment segment not None) -> list:
-        """The sidecars of the segments in front of it, which are complete."""
-        return [one.side for one in self.segments[: bisect_right(self.bases, segment.base_seq) - 1]]
-
-    def set_keys(self, keys) -> None:
-        self.keys = keys
-        for segment in self.segments:
-            segment.set_keys(keys)
-
-    def close_files(self) -> None:
-        """Keep few files open: those that were opened first are closed."""
-        kept = 0
-        for segment in reversed(self.segments):
-            if segment.sealed and segment.is_open():
-                kept += 1
-                if kept >= FILES_OPEN:
-                    segment.close()
 
 
 def joined(list gone, list bases) -> list:

@@ -26,7 +26,8 @@ from tidelog.log.outline cimport (
     add_expiry, add_message, begin, drop, fits, listed_controls, listed_expiries, listed_holes, listed_samples,
 )
 from tidelog.log.record cimport (
-    DELETE, ERASED, HAS_EXPIRY, HEADER_SIZE, MESSAGE, SKIP, TRIM, crc32c, expiry_of, head_at, plausible, subject_of, valid
+    DELETE, ERASED, HAS_EXPIRY, HEADER_SIZE, MESSAGE, SKIP, TRIM, crc32c, expiry_of, head_at, plausible, subject_of, valid,
+    whole_size,
 )
 from tidelog.log.stretch cimport Stretch
 
@@ -123,6 +124,8 @@ cdef class Survey:
             return add_control(&self.outline, pos, head.size)
         if not add_message(&self.outline, head.seq, pos, head.ts_ns, head.size):
             return False
+        # Limits and figures count what was stored, wherever it is now.
+        self.outline.message_bytes += whole_size(head) - head.size
         # What is erased is deleted: it has no subject any more, and need not expire.
         if head.flags & ERASED:
             return True

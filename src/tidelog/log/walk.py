@@ -17,7 +17,7 @@ from tidelog.log.survey import Survey
 
 KINDS = {1: "message", 2: "delete", 3: "trim", 4: "skip"}
 MESSAGE = 1
-HAS_EXPIRY, ERASED = 1, 2
+HAS_EXPIRY, ERASED, SHELL = 1, 2, 4
 
 _HEAD = struct.Struct("<IIQqBBHI")
 _EXPIRY_SIZE = 8
@@ -57,7 +57,7 @@ def reason(data: bytes, pos: int, salt: int) -> str:
         return f"a record of {size} bytes is impossible"
     if kind not in KINDS:
         return f"kind {kind} is not known"
-    if flags > HAS_EXPIRY | ERASED:
+    if flags > HAS_EXPIRY | ERASED | SHELL:
         return f"flags {flags} are not known"
     front_size = RECORD_HEADER_SIZE + (_EXPIRY_SIZE if flags & HAS_EXPIRY else 0)
     if front_size + subject_size + header_size > size:

@@ -185,10 +185,10 @@ def test_a_leap_of_sequences_is_skipped_and_not_walked(bench: Bench) -> None:
 def test_a_segment_of_tomorrow_is_left_alone(bench: Bench) -> None:
     bench.fill(3)
     header = bytearray(segment_header(bytes(16), 1, 0))
-    header[12] = 2
+    header[12] = 3
     header[8:12] = checksum(bytes(header[12:])).to_bytes(4, "little")
     bench.disk.files[segment_path("log", 1)][:64] = header
     before = bytes(bench.disk.files[segment_path("log", 1)])
-    with pytest.raises(StorageError, match="has version 2; this program reads version 1"):
+    with pytest.raises(StorageError, match="has version 3; this program reads versions 1 and 2"):
         bench.open()
     assert bench.disk.files[segment_path("log", 1)] == before
