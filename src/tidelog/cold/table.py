@@ -2,6 +2,7 @@
 
     data = write_table(columns, about)
     about, table = read_table(data)
+    columns = to_columns(table)
 
 Promises
   * COLD-2: what was written is read again, byte for byte: sequence, time to the nanosecond, expiry, subject, header
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 
 from tidelog.base.errors import ColdError
 from tidelog.base.limits import COLD_ROW_GROUP_MESSAGES
-from tidelog.log.columns import Columns
+from tidelog.log.columns import Columns, buffers_as_columns
 
 FORMAT = "1"
 SCHEMA = pa.schema(
@@ -152,3 +153,36 @@ def read_about(metadata: dict[bytes, bytes]) -> About:
 def raw_subjects(table: Any) -> Any:
     """As they were in the log."""
     return pc.coalesce(table["subject_raw"], table["subject"].cast(pa.binary()))
+
+
+def to_columns(table: Any) -> Columns:
+    """The other way round: the rows as a log knows them."""
+    table = table.combine_chunks()
+    return buffers_as_columns(
+        table.num_rows,
+        values(table["seq"], pa.int64()),
+        values(table["ts"].cast(pa.int64()), pa.int64()),
+        values(table["ts_ns"], pa.int16()),
+        values(pc.fill_null(table["expires_ns"], 0), pa.int64()),
+        *texts(raw_subjects(table)),
+        *texts(pc.fill_null(table["headers"], b"")),
+        *texts(table["payload"]),
+    )
+
+
+def values(column: Any, kind: Any) -> bytes:
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], kind)
+    width = kind.bit_width // 8
+    data = bytes(array.buffers()[1] or b"")
+    return data[array.offset * width : (array.offset + len(array)) * width]
+
+
+def texts(column: Any) -> tuple[bytes, bytes]:
+    """Where each ends, and all of them."""
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.binary())
+    # Made anew, it begins at its beginning.
+    array = pa.concat_arrays([array, pa.array([b""], array.type)])
+    _, ends, data = array.buffers()
+    size = 4 * len(array)
+    ends = bytes(ends)[array.offset * 4 : array.offset * 4 + size]
+    return ends, bytes(data or b"")[: int.from_bytes(ends[-4:], "little")]

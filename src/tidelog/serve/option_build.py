@@ -24,7 +24,7 @@ from tidelog.serve.field import SECOND_NS, Findings, fault, quoted
 from tidelog.serve.log import LogSettings
 from tidelog.serve.option_account import PlacedUser
 from tidelog.serve.option_table import Found
-from tidelog.serve.options import ClusterSettings, JetStreamSettings, Options, WebsocketSettings
+from tidelog.serve.options import ClusterSettings, ColdSettings, JetStreamSettings, Options, WebsocketSettings
 
 # Larger messages hold up all others on the same connections.
 PAYLOAD_DISCOURAGED_SIZE = 8 * 1024 * 1024
@@ -114,8 +114,8 @@ class Builder:
             headers=not self.found.pop("no_headers", False),
         )
 
-    def jetstream(self, sync: str) -> JetStreamSettings:
-        settings = JetStreamSettings(**self.section("jetstream"), sync=sync)
+    def jetstream(self, sync: str, cold: ColdSettings) -> JetStreamSettings:
+        settings = JetStreamSettings(**self.section("jetstream"), sync=sync, cold=cold)
         store_dir = self.found.pop("store_dir", "")
         if store_dir and settings.store_dir:
             self.fail("Duplicate 'store_dir' configuration", "store_dir")
@@ -125,7 +125,7 @@ class Builder:
         broker = self.broker()
         own = self.found.pop("own", {})
         self.found["compat_metrics"] = own.get("compat_metrics", "")
-        jetstream = self.jetstream(own.get("sync", ""))
+        jetstream = self.jetstream(own.get("sync", ""), ColdSettings(**own.get("cold", {})))
         cluster = ClusterSettings(**self.section("cluster"))
         log = LogSettings(**self.section("log"))
         self.found["http_base_path"] = base_path(self.found.get("http_base_path", ""))

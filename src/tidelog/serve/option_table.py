@@ -38,6 +38,7 @@ from tidelog.serve.field import (
     text,
 )
 from tidelog.serve.option_account import mappings_reader, read_accounts
+from tidelog.serve.option_cold import read_cold
 from tidelog.serve.option_listener import (
     check_gateway,
     check_mqtt,
@@ -159,6 +160,7 @@ def read_own(node: Node, findings: Findings) -> dict[str, Any]:
     rows: Table = {
         "compat_metrics": ("compat_metrics", compat_metrics),
         "sync": ("sync", lambda item: read_sync(item, findings)),
+        "cold": ("cold", lambda item: read_cold(item, findings)),
     }
     return read_section(table_of(node, "Expected tidelog to be a map"), rows, findings)
 

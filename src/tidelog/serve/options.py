@@ -11,6 +11,7 @@ the name ends in `_ns`. Secrets are kept out of `repr`.
 
 from dataclasses import dataclass, field
 
+from tidelog.base.limits import COLD_WARM_SIZE
 from tidelog.base.record import Record
 from tidelog.broker.settings import BrokerSettings
 from tidelog.serve.log import LogSettings
@@ -108,6 +109,22 @@ class ClusterSettings(Record):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class ColdSettings(Record):
+    """The `cold` block of our own."""
+
+    enabled: bool = False
+    url: str = ""  # empty: a folder below the store directory
+    streams: bool = True  # all streams in files, unless they say themselves; else only those that do
+    # What stays here, and how long the archive keeps what a stream lets go of; -1: without bound, for ever.
+    local_size: int = -1
+    local_age_ns: int = -1
+    keep_ns: int = 0
+    bytes_per_second: int = 0  # that are sent; 0: as many as there are
+    parallel: int = 2  # segments that are sent at a time, and as many that are fetched
+    cache_size: int = COLD_WARM_SIZE  # of each stream, what has come back
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class JetStreamSettings(Record):
     """The `jetstream` block. -1: what the machine has."""
 
@@ -131,6 +148,7 @@ class JetStreamSettings(Record):
     max_batch_messages: int = 0
     max_batch_idle_ns: int = 0
     request_queue_limit: int = 0
+    cold: ColdSettings = field(default_factory=ColdSettings)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

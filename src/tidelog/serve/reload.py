@@ -80,6 +80,7 @@ RULES = (
         grows=True,
     ),
     fixed("jetstream.sync", "tidelog.sync", "SyncPolicy", "open logs follow it"),
+    fixed("jetstream.cold", "tidelog.cold", "Cold", "open logs follow it"),
     fixed("jetstream.sync_interval_s", "jetstream.sync_interval", "SyncInterval", "open logs follow it"),
     fixed("jetstream.sync_always", "jetstream.sync_interval", "SyncAlways", "open logs follow it"),
     Rule("jetstream.strict", "jetstream.strict", "NoJetStreamStrict", "at once"),

@@ -42,6 +42,50 @@ STREAM_GAUGES: tuple[tuple[str, str, Callable[[Stream], float]], ...] = (
     ("tidelog_stream_consumers", "Consumers.", lambda s: len(s.consumers)),
     ("tidelog_stream_writable", "1 if messages are taken, else 0.", lambda s: float(s.log.refusal is None)),
 )
+# Of streams that have a part in the cold tier, or may have one.
+COLD_GAUGES: tuple[tuple[str, str, Callable[[Stream], float]], ...] = (
+    (
+        "tidelog_cold_bytes",
+        "Bytes of messages that are in the cold tier only.",
+        lambda s: s.log.store.cold_size,
+    ),
+    ("tidelog_cold_messages", "Messages that are in the cold tier only.", lambda s: cold_messages(s)),
+    (
+        "tidelog_cold_lag_segments",
+        "Complete segments that are not in the cold tier yet.",
+        lambda s: s.log.keeper.ferry.lag().segments,
+    ),
+    ("tidelog_cold_lag_bytes", "Bytes of these segments.", lambda s: s.log.keeper.ferry.lag().size),
+    (
+        "tidelog_cold_lag_seconds",
+        "How old the newest message of the oldest of these segments is.",
+        lambda s: lag_seconds(s),
+    ),
+    (
+        "tidelog_cold_failing",
+        "1 if the last thing that was tried with the cold tier has failed, else 0.",
+        lambda s: float(bool(cold_trouble(s))),
+    ),
+)
+COLD_COUNTERS: tuple[tuple[str, str, Callable[[Stream], float]], ...] = (
+    ("tidelog_cold_sent_segments", "Segments sent.", lambda s: s.log.keeper.ferry.figures.sent),
+    ("tidelog_cold_sent_bytes", "Bytes of files sent.", lambda s: s.log.keeper.ferry.figures.sent_size),
+    (
+        "tidelog_cold_fetched_segments",
+        "Segments brought back.",
+        lambda s: s.log.keeper.ferry.fetcher.figures.segments,
+    ),
+    (
+        "tidelog_cold_fetched_bytes",
+        "Bytes of these segments.",
+        lambda s: s.log.keeper.ferry.fetcher.figures.size,
+    ),
+    (
+        "tidelog_cold_failures",
+        "What has failed with the cold tier, and was or will be tried again.",
+        lambda s: s.log.keeper.ferry.figures.failures + s.log.keeper.ferry.fetcher.figures.failures,
+    ),
+)
 STREAM_COUNTERS: tuple[tuple[str, str, Callable[[Stream], float]], ...] = (
     (
         "tidelog_stream_synced_messages",
@@ -93,16 +137,19 @@ def consumers_of(streams: list[Placed]) -> list[tuple[str, Stream, Consumer]]:
 def stream_families(desk: Desk, now_ns: int) -> Iterator[Metric]:
     yield from server_families(desk)
     streams = placed_streams(desk)
-    for name, text, read in STREAM_GAUGES:
-        gauge = GaugeMetricFamily(name, text, labels=STREAM_LABELS)
-        for account, stream in streams:
-            gauge.add_metric([account, stream.name], read(stream))
-        yield gauge
-    for name, text, read in STREAM_COUNTERS:
-        counter = CounterMetricFamily(name, text, labels=STREAM_LABELS)
-        for account, stream in streams:
-            counter.add_metric([account, stream.name], read(stream))
-        yield counter
+    cold = [(account, stream) for account, stream in streams if stream.log.settings.tiering is not None]
+    for among, gauges in ((streams, STREAM_GAUGES), (cold, COLD_GAUGES if cold else ())):
+        for name, text, read in gauges:
+            gauge = GaugeMetricFamily(name, text, labels=STREAM_LABELS)
+            for account, stream in among:
+                gauge.add_metric([account, stream.name], read(stream))
+            yield gauge
+    for among, counters in ((streams, STREAM_COUNTERS), (cold, COLD_COUNTERS if cold else ())):
+        for name, text, read in counters:
+            counter = CounterMetricFamily(name, text, labels=STREAM_LABELS)
+            for account, stream in among:
+                counter.add_metric([account, stream.name], read(stream))
+            yield counter
     yield sync_latencies(streams)
     infos = [
         ([account, stream.name, consumer.name], info_of(consumer, now_ns))
@@ -113,6 +160,22 @@ def stream_families(desk: Desk, now_ns: int) -> Iterator[Metric]:
         for labels, info in infos:
             gauge.add_metric(labels, getattr(info, field))
         yield gauge
+
+
+def cold_messages(stream: Stream) -> int:
+    husks = [one for one in stream.log.store.segments if one.husk]
+    return sum(one.side.messages - one.dead_count for one in husks)
+
+
+def lag_seconds(stream: Stream) -> float:
+    since_ns = stream.log.keeper.ferry.lag().since_ns
+    return max(stream.account.engine.clock.now_ns() - since_ns, 0) / 1e9 if since_ns else 0.0
+
+
+def cold_trouble(stream: Stream) -> str:
+    """Why the cold tier does not do what it should for a stream; empty: it does."""
+    ferry = stream.log.keeper.ferry
+    return ferry.foreign or ferry.failing or ferry.fetcher.failing
 
 
 def server_families(desk: Desk) -> Iterator[Metric]:

@@ -28,6 +28,7 @@ from tidelog.broker.desk.desk import Desk, DeskSettings
 from tidelog.broker.settings import GLOBAL_ACCOUNT, StreamLimits
 from tidelog.disk.real import RealDisk
 from tidelog.log.policy import STRICT, SyncPolicy
+from tidelog.serve.cold_store import ColdStore
 from tidelog.serve.options import JetStreamSettings, Options
 from tidelog.stream.engine import Engine, EngineSettings, Recovery
 from tidelog.stream.storage import read_policy
@@ -65,7 +66,8 @@ class StreamService:
         self.ready = False
         self.worker = Threads(STREAM_WORK_THREADS, self.work_done)
         broker = server.broker
-        self.settings = engine_settings(settings, self.disk)
+        self.cold = ColdStore(settings.cold, self.path, self.work_done) if settings.cold.enabled else None
+        self.settings = engine_settings(settings, self.disk, self.cold)
         self.engine = Engine(
             self.disk, server.clock, self.worker, broker.timers, broker.chance, self.log, self.settings
         )
@@ -123,7 +125,7 @@ class StreamService:
         """Go on by other options, after the broker does."""
         self.options = options
         settings = options.jetstream
-        self.settings = engine_settings(settings, self.disk)
+        self.settings = engine_settings(settings, self.disk, self.cold)
         self.engine.settings = replace(self.engine.settings, **limits_of(settings))
         self.engine.set_room(self.settings.max_memory_size, self.settings.max_file_size)
         self.desk.settings = desk_settings(options, self.server.server_id)
@@ -148,6 +150,8 @@ class StreamService:
         log.info(f"  Max Memory:      {friendly_size(settings.max_memory_size)}")
         log.info(f"  Max Storage:     {friendly_size(settings.max_file_size)}")
         log.info(f'  Store Directory: "{self.path}"')
+        if self.cold is not None:
+            log.info(f'  Cold Tier:       "{self.cold.url}"')
         if settings.domain:
             log.info(f"  Domain:          {settings.domain}")
         log.info(f"  API Level:       {API_LEVEL}")
@@ -171,6 +175,8 @@ class StreamService:
     def deliver(self) -> None:
         if self.ready:
             self.worker.deliver()
+            if self.cold is not None:
+                self.cold.deliver()
 
     # ---- the end ----
 
@@ -180,6 +186,8 @@ class StreamService:
         self.drain()
         self.engine.close()
         self.drain()
+        if self.cold is not None:
+            self.cold.end()
         self.ready = False
         for account in self.desk.accounts.values():
             account.close()
@@ -222,7 +230,7 @@ def store_in(directory: str) -> str:
     return path
 
 
-def engine_settings(settings: JetStreamSettings, disk: RealDisk) -> EngineSettings:
+def engine_settings(settings: JetStreamSettings, disk: RealDisk, cold: ColdStore | None) -> EngineSettings:
     """With what the machine has where the configuration says nothing."""
     memory, storage = settings.max_memory_size, settings.max_file_size
     return EngineSettings(
@@ -231,6 +239,7 @@ def engine_settings(settings: JetStreamSettings, disk: RealDisk) -> EngineSettin
         max_file_size=storage if storage >= 0 else disk_room(disk),
         domain=settings.domain,
         **limits_of(settings),
+        cold=cold.plan if cold is not None else None,
     )
 
 

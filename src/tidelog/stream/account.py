@@ -26,7 +26,6 @@ from tidelog.stream.direct import Direct
 from tidelog.stream.failure import ApiFailure, expect
 from tidelog.stream.gate import Gate
 from tidelog.stream.post import Post
-from tidelog.stream.storage import log_settings, policy_of
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import MEMORY, StreamConfig, StreamSource
 from tidelog.stream.surroundings import AccountLimits, ServerLimits
@@ -134,7 +133,7 @@ class AccountStreams:
             self.check_overlap(config)
             self.check_limits(config)
         try:
-            policy_of(config, self.engine.settings.policy)
+            self.engine.settings_of(config, self.name)
         except ConfigError as error:
             raise failure.STREAM_INVALID_CONFIG(err=str(error)) from None
         engine = self.engine
@@ -142,10 +141,12 @@ class AccountStreams:
         path = ""
         try:
             if config.storage == MEMORY:
-                log, _ = engine.open_stream_log(LOG, config, MemoryDisk())
+                log, _ = engine.open_stream_log(LOG, config, self.name, MemoryDisk())
             else:
                 path = engine.catalog.begin(self.name, config.name)
-                log, _ = engine.open_stream_log(f"{path}/{LOG}", config, sync_names=False)
+                log, _ = engine.open_stream_log(
+                    f"{path}/{LOG}", config, self.name, sync_names=False
+                )
         except StorageError as error:
             if path:
                 self.sweep(path)
@@ -201,7 +202,7 @@ class AccountStreams:
         if config.name in self.streams:
             raise failure.STREAM_NAME_EXIST_RESTORE_FAILED()
         self.check_overlap(config)
-        log, findings = self.engine.open_stream_log(f"{path}/{LOG}", config, disk)
+        log, findings = self.engine.open_stream_log(f"{path}/{LOG}", config, self.name, disk)
         for note in findings.notes:
             self.engine.log.warn(note)
         if disk is self.engine.disk:
@@ -255,7 +256,7 @@ class AccountStreams:
         self.check_overlap(config)
         self.check_limits(config, stream)
         try:
-            settings = log_settings(config, self.engine.settings.policy)
+            settings = self.engine.settings_of(config, self.name)
         except ConfigError as error:
             raise failure.STREAM_INVALID_CONFIG(err=str(error)) from None
         updated = partial(self.updated, stream, config, settings, done)
@@ -324,6 +325,7 @@ class AccountStreams:
             keeper.stop()
         self.followers.pop(name, None)
         self.tell_gone(stream)
+        stream.log.keeper.ferry.forget()
         stream.abandon()
 
     def tell_gone(self, stream: Stream) -> None:

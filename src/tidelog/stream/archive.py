@@ -76,6 +76,8 @@ def members(stream: Stream, *, consumers: bool) -> list[Member]:
     stream.commit()
     if stream.log.refusal is not None:
         raise StorageError(f"not all of the stream could be written: {stream.log.refusal}")
+    if any(segment.husk for segment in stream.log.store.segments):
+        raise StorageError("a part of the stream is in the cold tier only, and a backup would not have it")
     config = msgspec.Raw(msgspec.json.encode(stream.config))
     about = Description(VERSION, stream.name, stream.created_ns, config)
     found = [Member(DESCRIPTION, None, msgspec.json.encode(about))]

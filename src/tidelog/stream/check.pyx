@@ -345,7 +345,8 @@ cdef class Checks(Subscriber):
 
     cdef int settle(self) except -1:
         """Tell the budget by how much the log has grown or shrunk."""
-        cdef int64_t size = <int64_t>self.log.counted_size()
+        # What is in the cold tier takes no room here.
+        cdef int64_t size = max(<int64_t>self.log.counted_size() - <int64_t>self.log.store.cold_size, 0)
         if self.promised:
             self.budget.redeem(self.promised)
             self.promised = 0

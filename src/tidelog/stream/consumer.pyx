@@ -25,8 +25,6 @@ from libc.string cimport memcpy
 from tidelog.base import limits
 from tidelog.base.instant import instant_ns
 from tidelog.log.record cimport body_of, body_size, subject_of
-from tidelog.log.store cimport ALONE, Store
-from tidelog.log.tail cimport Run
 from tidelog.stream import consumer_event
 from tidelog.stream.advisory import new_id
 from tidelog.stream.ack cimport ACK, NAK, NEXT, PROGRESS, TERM
@@ -98,6 +96,7 @@ cdef class Consumer(Position):
         self.closed = True
         if self.follower is not None:
             self.follower.close()
+        self.stream.log.leave_warm(self.pump)
         if self.waiting is None:
             self.post.interest.unwatch(self.deliver_subject, self.interest_changed)
         if self.timer is not None:
@@ -212,10 +211,8 @@ cdef class Consumer(Position):
 
     cdef int deliver_again(self) except -1:
         """What was not acknowledged, in the order in which that became known."""
-        cdef Store store = self.stream.log.store
-        cdef Run run
         cdef Item* item
-        cdef Py_ssize_t at
+        cdef Head* head
         cdef uint64_t seq
         while self.ready():
             seq = self.table.first_queued()
@@ -225,12 +222,13 @@ cdef class Consumer(Position):
             if self.max_deliver > 0 and item.count + 2 > <uint64_t>self.max_deliver:
                 self.exceeded(item, item.count + 1)
                 continue
-            run = store.near(seq, ALONE) if not store.absent(seq) else None
-            at = run.at_least(seq) if run is not None else 0
-            if run is None or at == run.count or run.head(at).seq != seq:
+            head = self.course.again(seq)
+            if self.course.awaited:
+                return self.wait_warm()
+            if head == NULL:
                 self.gone(seq)
                 continue
-            if not self.offer(run.head(at), item.count + 2, self.course.pending(), False):
+            if not self.offer(head, item.count + 2, self.course.pending(), False):
                 return 0
         return 0
 
@@ -242,6 +240,9 @@ cdef class Consumer(Position):
                 return False
             head = self.course.load(self.wanted())
             if head == NULL:
+                if self.course.awaited:
+                    self.wait_warm()
+                    return False
                 return True
             while head != NULL:
                 if not self.offer(head, 1, self.course.counted - 1, True):
@@ -249,6 +250,12 @@ cdef class Consumer(Position):
                 head = self.course.head() if self.table.queued == 0 and self.budget_size > 0 else NULL
             self.course.release()
         return True
+
+    cdef int wait_warm(self) except -1:
+        """The next message is in the cold tier. Nobody is told meanwhile that there is none."""
+        self.held = True
+        self.stream.log.when_warm(self.pump)
+        return 0
 
     cdef Py_ssize_t wanted(self) noexcept:
         """How many messages to load at once."""

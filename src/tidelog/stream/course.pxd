@@ -6,6 +6,7 @@ from tidelog.log.filter cimport Filter
 from tidelog.log.log cimport Log
 from tidelog.log.read cimport Batch, Reader
 from tidelog.log.record cimport Head
+from tidelog.log.tail cimport Run
 
 
 cdef class Course:
@@ -15,6 +16,8 @@ cdef class Course:
     cdef readonly bint backward
     cdef Batch batch                     # what was loaded and not all taken; None: nothing
     cdef Py_ssize_t at
+    cdef bint awaited                    # the next message is being brought
+    cdef Run repeated                    # what `again` has found lies in it
     cdef uint64_t* skips                 # sequences that come first, ascending
     cdef Py_ssize_t skip_at
     cdef Py_ssize_t skip_count
@@ -25,6 +28,7 @@ cdef class Course:
 
     cdef uint64_t next_seq(self) noexcept
     cdef Head* load(self, Py_ssize_t most) except? NULL
+    cdef Head* again(self, uint64_t seq) except? NULL
     cdef Head* head(self) except? NULL
     cdef int take(self) noexcept
     cdef int release(self) except -1

@@ -2,6 +2,7 @@
 
     course = Course(log, filter, start_seq, skips)
     head = course.load(most)        the next message, and as many behind it as will be wanted; NULL: there is none now
+    course.awaited                  or it is in the cold tier, and on its way
     course.take(), course.head()    go over it; the one behind it
     course.release()                what was loaded and not taken is still to come
 
@@ -17,6 +18,7 @@ With `skips` (deliver policy last per subject) these messages come first, and be
 from libc.stdlib cimport free, malloc
 
 from tidelog.base import limits
+from tidelog.log.fact import Awaited
 from tidelog.log.store cimport ALONE, REMOVALS_KEPT, Store
 
 cdef Py_ssize_t LOAD_SIZE = limits.CONSUMER_LOAD_SIZE
@@ -55,9 +57,14 @@ cdef class Course:
     cdef Head* load(self, Py_ssize_t most) except? NULL:
         cdef Store store = self.log.store
         cdef Head* head
+        self.awaited = False
         while self.skip_at < self.skip_count:
             if not store.absent(self.skips[self.skip_at]):
-                head = self.reader.look(self.skips[self.skip_at], ALONE)
+                try:
+                    head = self.reader.look(self.skips[self.skip_at], ALONE)
+                except Awaited:
+                    self.awaited = True
+                    return NULL
                 if head != NULL and head.seq == self.skips[self.skip_at]:
                     self.count()
                     return head
@@ -66,9 +73,24 @@ cdef class Course:
         self.batch = self.reader.read(most, LOAD_SIZE)
         self.at = 0
         if self.batch.count == 0:
+            self.awaited = self.batch.awaited
             return NULL
         self.count()
         return self.batch.heads[0]
+
+    cdef Head* again(self, uint64_t seq) except? NULL:
+        """A message that has come before, good until the next is asked for; NULL: it is not there any more, or `awaited`."""
+        cdef Py_ssize_t at = 0
+        self.awaited = False
+        try:
+            self.repeated = self.log.store.near(seq, ALONE) if not self.log.store.absent(seq) else None
+        except Awaited:
+            self.awaited = True
+            return NULL
+        at = self.repeated.at_least(seq) if self.repeated is not None else 0
+        if self.repeated is None or at == self.repeated.count or self.repeated.head(at).seq != seq:
+            return NULL
+        return self.repeated.head(at)
 
     cdef Head* head(self) except? NULL:
         """The message that comes next, if it is loaded; NULL: `load` says whether there is one."""
@@ -92,7 +114,7 @@ cdef class Course:
                 self.reader.next_seq = self.batch.heads[self.at].seq
                 self.reader.ended = False
             self.batch = None
-        self.reader.run = None
+        self.reader.run = self.repeated = None
         if self.counted_from and self.log.store.removals == self.removals:
             self.counted_from = self.next_seq()
         return 0
@@ -188,7 +210,7 @@ cdef class Course:
         distance = last_seq - start_seq
         if self.filter.literal or (distance > COUNT_WALK and not self.reader.selection.better_walk(distance)):
             return store.index.count_from(self.filter, start_seq) - store.index.count_from(self.filter, last_seq + 1)
-        reader = self.log.reader(self.filter, start_seq=start_seq, stop_seq=last_seq)
+        reader = self.log.reader(self.filter, start_seq=start_seq, stop_seq=last_seq).heads_only()
         while not reader.ended:
             batch = reader.read(4096, LOAD_SIZE)
             count += batch.count

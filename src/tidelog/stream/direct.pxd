@@ -45,6 +45,7 @@ cdef class Delivery:
     cdef long long left              # messages; -1: no bound
     cdef long long size_left
     cdef bint over
+    cdef object due_ns               # until when what is awaited is waited for; 0: nothing is
 
     cpdef bint step(self) except -1
     cdef int give_some(self, Route route) except -1

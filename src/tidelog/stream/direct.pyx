@@ -19,12 +19,14 @@ from tidelog.base import limits
 from tidelog.base.digits cimport NUMBER_SIZE_MOST, TIMESTAMP_SIZE_MOST, put_decimal, put_timestamp
 from tidelog.base.errors import StorageError
 from tidelog.base.instant import instant_ns
+from tidelog.log.fact import Awaited
 from tidelog.log.filter cimport Filter
 from tidelog.log.read cimport Batch
 from tidelog.log.record cimport body_of, body_size, subject_of
 from tidelog.log.tail cimport Run
 from tidelog.stream.direct_request import Refused, read_options, read_request
 from tidelog.stream.metadata import asks_too_much
+from tidelog.stream.patience import Patience
 from tidelog.subject.node cimport NO_VALUE
 from tidelog.subject.route import Subscription
 from tidelog.subject.route cimport Target
@@ -84,18 +86,31 @@ cdef class Direct(Subscriber):
             return True
         reply = message.reply[:message.reply_size]
         body = message.body[message.header_size:message.body_size]
+        if message.header_size and asks_too_much(message.body[:message.header_size]):
+            self.say(reply, "412 Required Api Level")
+        else:
+            subject = message.subject[prefix_size:message.subject_size] if message.subject_size > prefix_size else None
+            self.respond(reply, subject, body, 0)
+        return True
+
+    def respond(self, bytes reply, bytes subject, bytes body, due_ns: int) -> None:
+        """Answer, or wait until that can be done, at the most until `due_ns` (0: this is the beginning)."""
+        if self.log.closed:
+            return
         try:
-            if message.header_size and asks_too_much(message.body[:message.header_size]):
-                raise Refused("412 Required Api Level")
-            if message.subject_size > prefix_size:
-                self.give_last(reply, message.subject[prefix_size:message.subject_size], read_options(body))
+            if subject is not None:
+                self.give_last(reply, subject, read_options(body))
             else:
                 self.answer(reply, body)
         except Refused as refused:
             self.say(reply, str(refused))
+        except Awaited:
+            waiting = Patience(
+                self.account.engine, self.log, lambda: self.respond(reply, subject, body, waiting.due_ns),
+                lambda why: self.say(reply, f"500 {why}"), due_ns,
+            )
         except StorageError as error:
             self.say(reply, f"500 {error}")
-        return True
 
     cdef int answer(self, bytes reply, bytes body) except -1:
         asked = read_request(body)
@@ -173,6 +188,7 @@ cdef class Direct(Subscriber):
         cdef uint64_t seq
         delivery.direct = self
         delivery.reply = reply
+        delivery.due_ns = 0
         delivery.bare = asked.no_hdr
         delivery.left = max(asked.batch, 0) if asked.batch else -1
         delivery.size_left = asked.max_bytes if asked.max_bytes > 0 else SIZE_MOST
@@ -285,12 +301,24 @@ cdef class Delivery:
             return True
         try:
             self.give_some(route)
+        except Awaited:
+            self.wait_warm()
+            return True
         except StorageError as error:
             self.direct.say(self.reply, f"500 {error}")
             return True
         if self.over:
             self.finish()
         return self.over
+
+    def wait_warm(self) -> None:
+        """Go on when what is next has come back; the asker is not kept waiting for ever."""
+        engine = self.direct.account.engine
+        waiting = Patience(
+            engine, self.direct.log, lambda: engine.later(self), lambda why: self.direct.say(self.reply, f"500 {why}"),
+            self.due_ns,
+        )
+        self.due_ns = waiting.due_ns
 
     cdef int give_some(self, Route route) except -1:
         cdef Batch batch
@@ -303,12 +331,17 @@ cdef class Delivery:
             for i in range(batch.count):
                 if self.take(route, batch.heads[i]):
                     return 0
+            if batch.count:
+                self.due_ns = 0
+            elif batch.awaited:
+                raise Awaited(self.reader.next_seq)
             if batch.count == 0 or self.pending == 0:
                 self.over = True
         elif self.seqs is not None:
             end = min(self.at + SLICE_COUNT, len(self.seqs))
             while self.at < end:
                 run = self.direct.log.store.hold(self.seqs[self.at], &at)
+                self.due_ns = 0
                 self.at += 1
                 if run is not None and self.take(route, run.head(at)):
                     return 0

@@ -33,6 +33,7 @@ from tidelog.disk.disk import Disk
 from tidelog.log.log import Log
 from tidelog.log.policy import STRICT, SyncPolicy
 from tidelog.log.recover import Findings, open_log
+from tidelog.log.settings import LogSettings
 from tidelog.stream.account import AccountStreams
 from tidelog.stream.budget import Budget
 from tidelog.stream.catalog import LOG, Catalog, Meta, directory_name
@@ -44,6 +45,7 @@ from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import StreamConfig, StreamSource
 from tidelog.stream.surroundings import AccountLimits, ServerLimits
 from tidelog.stream.tick import Tick
+from tidelog.stream.tiering import TieringPlan
 from tidelog.subject.interest import Interest
 
 NO_BOUND = 2**63 - 1
@@ -80,6 +82,7 @@ class EngineSettings:
     max_batches: int = 0
     max_batch_messages: int = 0
     max_batch_idle_ns: int = 0
+    cold: TieringPlan | None = None  # None: there is no cold tier
 
 
 @dataclass
@@ -267,12 +270,18 @@ class Engine:
     # ---- opening and closing ----
 
     def open_stream_log(
-        self, path: str, config: StreamConfig, disk: Disk | None = None, *, sync_names: bool = True
+        self,
+        path: str,
+        config: StreamConfig,
+        account: str,
+        disk: Disk | None = None,
+        *,
+        sync_names: bool = True,
     ) -> tuple[Log, Findings]:
         log, findings = open_log(
             disk if disk is not None else self.disk,
             path,
-            log_settings(config, self.settings.policy),
+            self.settings_of(config, account),
             self.clock,
             self.worker,
             sync_names=sync_names,
@@ -282,6 +291,10 @@ class Engine:
             log.skip_to(config.first_seq)
             log.commit()
         return log, findings
+
+    def settings_of(self, config: StreamConfig, account: str) -> LogSettings:
+        """Of the log of a stream. Raises ConfigError."""
+        return log_settings(config, self.settings.policy, account, self.settings.cold)
 
     def recover(self) -> Recovery:
         """Open what is on the disk, which is ours alone from now on."""
@@ -302,7 +315,10 @@ class Engine:
             except (StorageError, msgspec.MsgspecError) as error:
                 self._give_up(recovery, path, str(error))
         with ThreadPoolExecutor(OPENING_THREADS, "tidelog-open") as pool:
-            jobs = [partial(self.open_stream_log, f"{path}/{LOG}", config) for path, _, config in found]
+            jobs = [
+                partial(self.open_stream_log, f"{path}/{LOG}", config, meta.account)
+                for path, meta, config in found
+            ]
             opened = list(pool.map(attempt, jobs))
         for (path, meta, config), (answer, trouble) in zip(found, opened, strict=True):
             if answer is None:

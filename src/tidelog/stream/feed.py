@@ -125,6 +125,9 @@ class Feed:
             self.last_ns = self.feeds.stream.account.engine.clock.now_ns()
         if len(batch) >= limits.FEED_MESSAGES or batch.size >= limits.FEED_SIZE:
             return True
+        if batch.awaited:
+            self.origin.log.when_warm(self.feeds.stream.touch)
+            return False
         reader.arm(self.feeds.stream.touch)
         return False
 

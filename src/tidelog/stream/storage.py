@@ -8,6 +8,8 @@ preset (`strict`, `durable`, `balanced`, `throughput`), or its own, as JSON:
 Without it, `persist_mode: async` means `throughput`, and everything else what the server says. Streams in memory are
 never synced.
 
+What of it stays on this machine is said in `tiering`.
+
 `compression: s2` packs complete segments with zstd, in the background; limits go on counting plain bytes, as at the
 peer.
 """
@@ -25,6 +27,7 @@ from tidelog.log.policy import THROUGHPUT, SyncPolicy, preset
 from tidelog.log.record import RECORD_HEADER_SIZE
 from tidelog.log.settings import Limits, LogSettings
 from tidelog.stream.stream_config import StreamConfig
+from tidelog.stream.tiering import TieringPlan, tiering_of
 
 SYNC_KEY = "tidelog.sync"
 # The peer counts 30 bytes beside subject, headers and payload of a message in a file, and 16 of one in memory.
@@ -62,12 +65,18 @@ def policy_of(config: StreamConfig, default: SyncPolicy) -> SyncPolicy:
     return THROUGHPUT if config.persist_mode == "async" else default
 
 
-def log_settings(config: StreamConfig, default: SyncPolicy) -> LogSettings:
+def log_settings(
+    config: StreamConfig, default: SyncPolicy, account: str = "", plan: TieringPlan | None = None
+) -> LogSettings:
+    """Raises ConfigError for what cannot be."""
     memory = config.storage == "memory"
     segment_size = SEGMENT_SIZE_MEMORY if memory else SEGMENT_SIZE_FILE
     if config.max_bytes > 0:
         # What is over is given back a segment at a time.
         segment_size = min(segment_size, max(config.max_bytes // 4, SEGMENT_SIZE_LEAST))
+    tiering = tiering_of(config, account, plan)
+    if tiering is not None and tiering.sends and tiering.local_size is not None:
+        segment_size = min(segment_size, max(tiering.local_size // 4, SEGMENT_SIZE_LEAST))
     return LogSettings(
         policy=policy_of(config, default),
         limits=Limits(
@@ -82,4 +91,5 @@ def log_settings(config: StreamConfig, default: SyncPolicy) -> LogSettings:
         # The peer calls it by its own method; what clients see is that it takes less room.
         compression="zstd" if config.compression == "s2" and not memory else "none",
         uncounted=RECORD_HEADER_SIZE - (COUNTED_IN_MEMORY if memory else COUNTED_IN_FILE),
+        tiering=tiering,
     )

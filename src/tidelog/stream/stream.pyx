@@ -53,6 +53,7 @@ cdef class Stream(Intake):
         self.stopped = True
         log.on_commit = self.committed
         log.on_failure = self.failed
+        log.on_idle = self.idle
         self.take_config(config)
         self.settle()
 
@@ -140,7 +141,7 @@ cdef class Stream(Intake):
         self.settle()
         self.budget.add(-self.counted)
         self.counted = 0
-        self.log.on_commit = self.log.on_failure = self.log.on_expiry = None
+        self.log.on_commit = self.log.on_failure = self.log.on_expiry = self.log.on_idle = None
         self.log.committer.fail(StorageError(f"the stream {self.name} was deleted"))
         self.log.close()
 
@@ -182,6 +183,11 @@ cdef class Stream(Intake):
     def committed(self) -> None:
         """Readers see more than before."""
         self.flush()
+
+    def idle(self) -> None:
+        """Work of the log in the background has come to an end, and there may be more."""
+        self.settle()
+        self.account.engine.schedule(self)
 
     def flush(self) -> None:
         self.receipts.release(self.post, self.log.horizon.committed_seq)

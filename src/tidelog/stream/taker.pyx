@@ -86,10 +86,10 @@ cdef class Takers:
             if consumers[at].needs(seq):
                 return False
         else:
-            message = log.get(seq)
-            if message is None:
+            subject = log.subject(seq) if seq <= log.horizon.committed_seq else None
+            if subject is None:
                 return False
-            consumers, at = self.of(message.subject), 0
+            consumers, at = self.of(subject), 0
         count = len(consumers)
         for i in range(at, at + count):
             if i >= count:

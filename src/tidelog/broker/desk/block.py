@@ -31,6 +31,7 @@ from tidelog.log.fact import Lost, Trimmed
 from tidelog.log.filter import Filter
 from tidelog.log.read import Batch
 from tidelog.stream import failure
+from tidelog.stream.patience import Patience
 from tidelog.stream.strict import Int, Uint64
 
 
@@ -59,6 +60,7 @@ class Reading:
         self.reader = stream.log.reader(filter, start_seq=self.start_seq, stop_seq=self.up_to_seq)
         self.left = min(asked.max_bytes, READ_ANSWER_SIZE) if asked.max_bytes > 0 else READ_ANSWER_SIZE
         self.facts: list[Lost | Trimmed] = []
+        self.due_ns = 0  # until when what is in the cold tier is waited for; 0: nothing is
 
     def go_on(self) -> None:
         """Begin the next block, or end."""
@@ -69,6 +71,10 @@ class Reading:
         if self.left > 0:
             batch = self.reader.read(READ_BLOCK_COUNT, min(READ_BLOCK_SIZE, self.left))
             self.facts += batch.facts
+        if batch is not None and batch.awaited and not len(batch):
+            self.wait()
+            return
+        self.due_ns = 0
         if batch is None or not len(batch):
             self.end()
             return
@@ -76,6 +82,17 @@ class Reading:
         self.request.desk.engine.worker.submit(
             lambda: encode_block(batch), lambda block, error: self.made(batch, block, error)
         )
+
+    def wait(self) -> None:
+        """What is next is in the cold tier. The asker has what there was, if that takes long."""
+        desk = self.request.desk
+        self.due_ns = Patience(desk.engine, self.stream.log, self.go_on, self.give_up, self.due_ns).due_ns
+
+    def give_up(self, why: str) -> None:
+        if self.reader.next_seq > self.start_seq:
+            self.end()
+        else:
+            self.request.refuse(failure.STREAM_GENERAL(err=why))
 
     def made(self, batch: Batch, block: bytes | None, error: BaseException | None) -> None:
         if block is None:

@@ -7,10 +7,13 @@ import msgspec
 from tidelog.base.errors import StorageError
 from tidelog.base.instant import instant_ns, timestamp
 from tidelog.broker.desk.request import DONE, LATER, Entry, Later, Request
+from tidelog.log.fact import Awaited
 from tidelog.log.filter import Filter
 from tidelog.log.read import Message
 from tidelog.stream import failure
 from tidelog.stream.direct_request import GetRequest
+from tidelog.stream.failure import ApiFailure
+from tidelog.stream.patience import Patience
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import FILE
 from tidelog.stream.strict import Uint64
@@ -35,12 +38,41 @@ class Got(msgspec.Struct, omit_defaults=True):
     message: StoredMessage | None = None
 
 
-def get(request: Request) -> Got:
+def get(request: Request) -> Got | Later:
     request.streams  # noqa: B018  whether there may be any comes first
     asked = request.decode_required(GetRequest)
     if asked.batch > 0 or asked.max_bytes > 0 or contradicts(asked):
         raise failure.BAD_REQUEST()
-    message = find(request.stream(3), asked)
+    stream = request.stream(3)
+    try:
+        return got(stream, asked)
+    except Awaited:
+        wait(request, stream, asked, 0)
+        return LATER
+
+
+def wait(request: Request, stream: Stream, asked: GetRequest, due_ns: int) -> None:
+    """The message is in the cold tier: answer when it has come, or say that it has not."""
+
+    def resume() -> None:
+        if stream.stopped:
+            request.refuse(failure.STREAM_NOT_FOUND())
+            return
+        try:
+            request.answer(got(stream, asked))
+        except Awaited:
+            wait(request, stream, asked, waiting.due_ns)
+        except ApiFailure as refused:
+            request.refuse(refused)
+
+    def give_up(why: str) -> None:
+        request.refuse(failure.STREAM_GENERAL(err=why))
+
+    waiting = Patience(request.desk.engine, stream.log, resume, give_up, due_ns)
+
+
+def got(stream: Stream, asked: GetRequest) -> Got:
+    message = find(stream, asked)
     if message is None:
         raise failure.NO_MESSAGE_FOUND()
     return Got(
