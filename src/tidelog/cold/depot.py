@@ -65,11 +65,11 @@ class Warehouse:
     def bucket(self) -> Bucket:
         """Raises ColdError while it cannot be opened."""
         if self._bucket is None:
-            from tidelog.cold.bucket import open_bucket
-
             try:
+                from tidelog.cold.bucket import open_bucket
+
                 self._bucket = open_bucket(self.url)
-            except ConfigError as error:
+            except (ConfigError, ImportError) as error:
                 raise ColdError(str(error)) from error
         return self._bucket
 
@@ -80,6 +80,7 @@ class Warehouse:
 class StreamDepot:
     def __init__(self, warehouse: Warehouse, account: str, stream: str) -> None:
         self.warehouse = warehouse
+        self.url = warehouse.url
         self.account = account
         self.stream = stream
         self.sender = warehouse.sender

@@ -60,6 +60,10 @@ class Throttle:
 
 class Depot(Protocol):
     @property
+    def url(self) -> str:
+        """Where it is, for people and for others who read it."""
+
+    @property
     def sender(self) -> Worker: ...
 
     @property

@@ -189,6 +189,15 @@ class Ferry:
         ]
         return Lag(len(left), sum(one.side.size for one in left), left[0].side.last_ts_ns if left else 0)
 
+    def cold_messages(self) -> int:
+        """How many are in the history only."""
+        segments = self.log.store.segments if self.log is not None else []
+        return sum(one.side.messages - one.dead_count for one in segments if one.husk)
+
+    def trouble_now(self) -> str:
+        """Why not everything is done that should be; empty: it is."""
+        return self.foreign or self.failing or self.fetcher.failing
+
     # ---- sending ----
 
     def _job(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:

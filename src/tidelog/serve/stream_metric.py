@@ -49,7 +49,11 @@ COLD_GAUGES: tuple[tuple[str, str, Callable[[Stream], float]], ...] = (
         "Bytes of messages that are in the cold tier only.",
         lambda s: s.log.store.cold_size,
     ),
-    ("tidelog_cold_messages", "Messages that are in the cold tier only.", lambda s: cold_messages(s)),
+    (
+        "tidelog_cold_messages",
+        "Messages that are in the cold tier only.",
+        lambda s: s.log.keeper.ferry.cold_messages(),
+    ),
     (
         "tidelog_cold_lag_segments",
         "Complete segments that are not in the cold tier yet.",
@@ -64,7 +68,7 @@ COLD_GAUGES: tuple[tuple[str, str, Callable[[Stream], float]], ...] = (
     (
         "tidelog_cold_failing",
         "1 if the last thing that was tried with the cold tier has failed, else 0.",
-        lambda s: float(bool(cold_trouble(s))),
+        lambda s: float(bool(s.log.keeper.ferry.trouble_now())),
     ),
 )
 COLD_COUNTERS: tuple[tuple[str, str, Callable[[Stream], float]], ...] = (
@@ -162,20 +166,9 @@ def stream_families(desk: Desk, now_ns: int) -> Iterator[Metric]:
         yield gauge
 
 
-def cold_messages(stream: Stream) -> int:
-    husks = [one for one in stream.log.store.segments if one.husk]
-    return sum(one.side.messages - one.dead_count for one in husks)
-
-
 def lag_seconds(stream: Stream) -> float:
     since_ns = stream.log.keeper.ferry.lag().since_ns
     return max(stream.account.engine.clock.now_ns() - since_ns, 0) / 1e9 if since_ns else 0.0
-
-
-def cold_trouble(stream: Stream) -> str:
-    """Why the cold tier does not do what it should for a stream; empty: it does."""
-    ferry = stream.log.keeper.ferry
-    return ferry.foreign or ferry.failing or ferry.fetcher.failing
 
 
 def server_families(desk: Desk) -> Iterator[Metric]:

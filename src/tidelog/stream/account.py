@@ -144,9 +144,7 @@ class AccountStreams:
                 log, _ = engine.open_stream_log(LOG, config, self.name, MemoryDisk())
             else:
                 path = engine.catalog.begin(self.name, config.name)
-                log, _ = engine.open_stream_log(
-                    f"{path}/{LOG}", config, self.name, sync_names=False
-                )
+                log, _ = engine.open_stream_log(f"{path}/{LOG}", config, self.name, sync_names=False)
         except StorageError as error:
             if path:
                 self.sweep(path)

@@ -33,7 +33,6 @@ cdef class Consumer(Position):
     cdef Route route                       # of a push consumer
     cdef bint pumping
     cdef bint again
-    cdef bint held                         # there is more to deliver, a little later
     cdef Py_ssize_t budget                 # messages until others have their turn
     cdef Py_ssize_t budget_size            # and bytes
     cdef object timer
@@ -44,7 +43,6 @@ cdef class Consumer(Position):
     cdef bint has_room_for_more(self, Route route) except -1
     cdef int deliver_again(self) except -1
     cdef bint deliver_new(self) except -1
-    cdef int wait_warm(self) except -1
     cdef Py_ssize_t wanted(self) noexcept
     cdef bint offer(self, Head* head, uint64_t dcount, uint64_t left, bint fresh) except -1
     cdef bint offer_push(

@@ -240,22 +240,13 @@ cdef class Consumer(Position):
                 return False
             head = self.course.load(self.wanted())
             if head == NULL:
-                if self.course.awaited:
-                    self.wait_warm()
-                    return False
-                return True
+                return self.wait_warm() if self.course.awaited else True
             while head != NULL:
                 if not self.offer(head, 1, self.course.counted - 1, True):
                     return True
                 head = self.course.head() if self.table.queued == 0 and self.budget_size > 0 else NULL
             self.course.release()
         return True
-
-    cdef int wait_warm(self) except -1:
-        """The next message is in the cold tier. Nobody is told meanwhile that there is none."""
-        self.held = True
-        self.stream.log.when_warm(self.pump)
-        return 0
 
     cdef Py_ssize_t wanted(self) noexcept:
         """How many messages to load at once."""

@@ -29,6 +29,7 @@ cdef class Position:
     cdef readonly int64_t delivered_ns     # when something was delivered last, by the wall; 0: never
     cdef readonly int64_t acked_ns
     cdef uint64_t removals                 # of the store, up to which the table knows
+    cdef bint held                         # there is more to deliver, a little later
     cdef int64_t now_ns                    # monotonic, as of the last time that it mattered
     # Of the configuration:
     cdef bint acks                         # acknowledgements are waited for
@@ -54,3 +55,4 @@ cdef class Position:
     cdef int follow_removals(self) except -1
     cdef int gone(self, uint64_t seq) except -1
     cdef int expire(self) except -1
+    cdef bint wait_warm(self) except -1

@@ -256,6 +256,12 @@ cdef class Position:
             consumer_event.terminated(self, seq, dseq, count + 1, consumer_event.UNACKNOWLEDGED_GONE)
         return 0
 
+    cdef bint wait_warm(self) except -1:
+        """The next message is in the cold tier. Nobody is told meanwhile that there is none. Returns False."""
+        self.held = True
+        self.stream.log.when_warm(self.pump)
+        return False
+
     # ---- figures ----
 
     def needs(self, uint64_t seq) -> bool:

@@ -95,6 +95,7 @@ class Shed:
     def __init__(self, worker: SimWorker | None = None) -> None:
         self.sender = self.fetcher = worker if worker is not None else SimWorker()
         self.throttle = Throttle()
+        self.url = "shed"
         self.histories: dict[bytes, ShedHistory] = {}
         self.calls: list[str] = []
         self.fault: Callable[[str], None] | None = None  # told of every call; may raise

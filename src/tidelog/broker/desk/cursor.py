@@ -20,6 +20,7 @@ from tidelog.broker.desk.request import DONE, LATER, Entry, Later, Parts, Reques
 from tidelog.log.cursor import Cursor
 from tidelog.stream import failure
 from tidelog.stream.cursor_keeper import CursorKeeper
+from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import always
 from tidelog.stream.strict import Int, Uint64
 
@@ -68,6 +69,18 @@ class Range(msgspec.Struct):
     end_seq: int
 
 
+class ColdInfo(msgspec.Struct):
+    """Where complete segments go, and how much of the log is there only."""
+
+    url: str
+    archived_seq: int  # everything in front of it is there; 0: nothing, or nobody knows yet
+    messages: int
+    bytes: int
+    lag_segments: int
+    lag_bytes: int
+    failing: str
+
+
 class LogInfo(msgspec.Struct, omit_defaults=True):
     """What a log knows of itself: how far it is written, acknowledged and synced, and what it does not have."""
 
@@ -84,6 +97,7 @@ class LogInfo(msgspec.Struct, omit_defaults=True):
     trimmed: list[Range]
     lost: list[Range]
     refusal: str = ""
+    cold: ColdInfo | None = None
 
 
 def cursors_of(request: Request) -> CursorKeeper:
@@ -191,6 +205,23 @@ def log_info(request: Request) -> Parts:
         trimmed=[Range(begin_seq, state.first_seq)] if state.first_seq > begin_seq else [],
         lost=[Range(start_seq, end_seq) for start_seq, end_seq in state.lost],
         refusal=state.refusal,
+        cold=cold_info(stream),
+    )
+
+
+def cold_info(stream: Stream) -> ColdInfo | None:
+    tiering, ferry = stream.log.settings.tiering, stream.log.keeper.ferry
+    if tiering is None:
+        return None
+    lag = ferry.lag()
+    return ColdInfo(
+        url=tiering.depot.url,
+        archived_seq=ferry.archived_seq or 0,
+        messages=ferry.cold_messages(),
+        bytes=stream.log.store.cold_size,
+        lag_segments=lag.segments,
+        lag_bytes=lag.size,
+        failing=ferry.trouble_now(),
     )
 
 
