@@ -13,7 +13,7 @@ Promises
   * READ-3: nothing beyond the committed sequence is read.
   * READ-4: a reader that waits costs nothing: `arm` lets go of everything but a place among those who wait, `disarm`
     gives that back, and being woken says only that there may be more.
-  * READ-5: what is elsewhere is waited for, and never passed over: `awaited` says that the next message is on its way,
+  * COLD-9: what is elsewhere is waited for, and never passed over: `awaited` says that the next message is on its way,
     and whoever asks again when it has come (`Log.when_warm`) gets it.
 """
 
