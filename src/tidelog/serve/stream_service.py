@@ -65,11 +65,19 @@ class StreamService:
         self.path = self.disk.root
         self.ready = False
         self.worker = Threads(STREAM_WORK_THREADS, self.work_done)
+        self.state_worker = Threads(1, self.work_done)
         broker = server.broker
         self.cold = ColdStore(settings.cold, self.path, self.work_done) if settings.cold.enabled else None
         self.settings = engine_settings(settings, self.disk, self.cold)
         self.engine = Engine(
-            self.disk, server.clock, self.worker, broker.timers, broker.chance, self.log, self.settings
+            self.disk,
+            server.clock,
+            self.worker,
+            broker.timers,
+            broker.chance,
+            self.log,
+            self.settings,
+            self.state_worker,
         )
         self.engine.wake = server.wake
         self.desk = Desk(self.engine, server.clock, desk_settings(options, server.server_id))
@@ -111,7 +119,7 @@ class StreamService:
         return time.monotonic_ns()
 
     def refused(self, error: StorageError) -> ConfigError:
-        self.worker.stop()
+        self.stop_workers()
         return ConfigError(f"Can't start JetStream: {error}")
 
     def opened(self, recovery: Recovery, start_ns: int) -> None:
@@ -175,6 +183,7 @@ class StreamService:
     def deliver(self) -> None:
         if self.ready:
             self.worker.deliver()
+            self.state_worker.deliver()
             if self.cold is not None:
                 self.cold.deliver()
 
@@ -191,13 +200,19 @@ class StreamService:
         self.ready = False
         for account in self.desk.accounts.values():
             account.close()
-        self.worker.stop()
+        self.stop_workers()
         self.log.info("JetStream Shutdown")
 
     def drain(self) -> None:
         """Wait for what is under way in the background."""
-        while self.worker.under_way:
-            self.worker.deliver(None)
+        workers = (self.worker, self.state_worker)
+        while any(worker.under_way for worker in workers):
+            for worker in workers:
+                worker.deliver(None)
+
+    def stop_workers(self) -> None:
+        self.worker.stop()
+        self.state_worker.stop()
 
 
 def temporary_store() -> RealDisk:

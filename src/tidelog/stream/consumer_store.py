@@ -11,7 +11,8 @@ Promises
   * CONSUMER-10: a state that cannot be read is told of, and the older one is used; without any, everything is delivered
     again. Nothing is passed over.
   * An acknowledgement costs no write of its own: states are written in the background, all that have changed at once,
-    and one batch after the other.
+    and one batch after the other. The oldest change waits no longer than that, however many there are, and behind no
+    sync: states have a thread of their own. On top comes the write itself, and a machine that does not get to it.
 
 A state may be ahead of what the log has synced. That does no harm: sequences are never given out again, so what a
 consumer has passed is there or is lost, and is never something new.
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -51,6 +52,13 @@ class ConsumerMeta(msgspec.Struct):
     config: ConsumerConfig
 
 
+class Changed(NamedTuple):
+    """A state that is to be written."""
+
+    path: str
+    since_ns: int
+
+
 class Kept(msgspec.Struct):
     """A consumer as it was found on the disk."""
 
@@ -65,7 +73,8 @@ class ConsumerStore:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.disk: Disk = engine.disk
-        self.changed: dict[Consumer, str] = {}  # whose state is to be written, and where
+        # Whose state is to be written, where, and since when; the oldest change first.
+        self.changed: dict[Consumer, Changed] = {}
         self.numbers: dict[str, int] = {}  # of the newest state, by directory
         self.certain: set[str] = set()  # directories of streams whose directory of consumers is safe
         self._writing = False
@@ -165,7 +174,8 @@ class ConsumerStore:
 
     def note(self, path: str, consumer: Consumer) -> None:
         """Where a consumer stands has changed."""
-        self.changed[consumer] = path
+        if consumer not in self.changed:
+            self.changed[consumer] = Changed(path, self.engine.clock.monotonic_ns())
         if not self._timed and not self._writing:
             self.wait(CONSUMER_STATE_DELAY_NS)
 
@@ -186,12 +196,12 @@ class ConsumerStore:
         if not batch:
             return
         documents = []
-        for consumer, path in batch:
+        for consumer, change in batch:
             del self.changed[consumer]
-            documents.append(self.document(path, consumer))
+            documents.append(self.document(change.path, consumer))
         self._writing = True
         disk = self.disk
-        self.engine.worker.submit(
+        self.engine.state_worker.submit(
             lambda: write_states(disk, documents), lambda _, error: self._written(batch, error)
         )
 
@@ -202,18 +212,20 @@ class ConsumerStore:
         consumer.dirty = False
         return f"{path}/{SLOTS[number % 2]}", encode_state(State(number, *consumer.pack()))
 
-    def _written(self, batch: list[tuple[Consumer, str]], error: BaseException | None) -> None:
+    def _written(self, batch: list[tuple[Consumer, Changed]], error: BaseException | None) -> None:
         self._writing = False
-        delay_ns = CONSUMER_STATE_DELAY_NS
+        delay_ns = CONSUMER_STATE_RETRY_NS
         if error is not None:
-            delay_ns = CONSUMER_STATE_RETRY_NS
-            again = {consumer: path for consumer, path in batch if not consumer.closed}
+            again = {consumer: change for consumer, change in batch if not consumer.closed}
             self.changed = again | self.changed
             if again and not self._troubled:
                 self.engine.log.warn(
                     f"States of consumers could not be written, which is tried again: {error}"
                 )
         self._troubled = error is not None
+        if error is None and self.changed:
+            oldest_ns = next(iter(self.changed.values())).since_ns
+            delay_ns = max(oldest_ns + CONSUMER_STATE_DELAY_NS - self.engine.clock.monotonic_ns(), 0)
         if self.changed and not self._timed:
             self.wait(delay_ns)
 

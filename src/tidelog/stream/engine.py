@@ -104,10 +104,13 @@ class Engine:
         chance: Chance,
         log: Voice,
         settings: EngineSettings | None = None,
+        state_worker: Worker | None = None,
     ) -> None:
+        """`state_worker`: writes what consumers keep, and has nothing else to do; without one, `worker` does."""
         self.disk = disk
         self.clock = clock
         self.worker = worker
+        self.state_worker = state_worker if state_worker is not None else worker
         self.timers = timers
         self.chance = chance
         self.log = log

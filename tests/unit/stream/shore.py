@@ -28,12 +28,14 @@ class Shore:
         disk: Disk | None = None,
         *,
         worker: Worker | None = None,
+        state_worker: Worker | None = None,
         settings: EngineSettings | None = None,
         limits: AccountLimits | None = None,
     ) -> None:
         self.disk = disk if disk is not None else MemoryDisk()
         self.clock = ManualClock()
         self.worker = worker if worker is not None else Inline()
+        self.state_worker = state_worker
         self.settings = settings if settings is not None else EngineSettings()
         self.limits = limits
         self.heard: list[tuple[bytes, bytes]] = []
@@ -44,7 +46,14 @@ class Shore:
         self.lines = Lines()
         self.interest = Interest()
         self.engine = Engine(
-            self.disk, self.clock, self.worker, self.timers, Chance(1), self.lines, self.settings
+            self.disk,
+            self.clock,
+            self.worker,
+            self.timers,
+            Chance(1),
+            self.lines,
+            self.settings,
+            self.state_worker,
         )
         self.account: AccountStreams = self.engine.open_account("$G", self.interest, self.limits)
         self.listen(b"reply.>")

@@ -4,7 +4,9 @@ import pytest
 
 from sim.disk import SimDisk
 from sim.toxic import FailNth
+from sim.worker import SimWorker
 from tidelog.base.errors import StorageError
+from tidelog.base.limits import CONSUMER_STATE_DELAY_NS, CONSUMER_STATES_AT_ONCE
 from tidelog.stream.consumer import Consumer
 from tidelog.stream.consumer_state import State, decode_state, encode_state
 from unit.stream.quay import Quay
@@ -178,3 +180,49 @@ def test_any_wrong_byte_is_found(pos: int) -> None:
         decode_state(bytes(data))
     with pytest.raises(StorageError):
         decode_state(bytes(data[:pos]))
+
+
+def test_states_wait_for_no_sync_and_for_each_other_no_longer_than_for_a_write() -> None:
+    """CONSUMER-9: with more consumers than are written at once, and a worker that is busy with something else."""
+    busy, states = SimWorker(), SimWorker()
+    quay = Quay(worker=busy, state_worker=states)
+    stream = quay.stream()
+    busy.run_all()
+    count = CONSUMER_STATES_AT_ONCE + 1
+    consumers = [quay.consumer(f"c{number}") for number in range(count)]
+    busy.run_all()
+    quay.fill(2)
+    busy.run_all()
+    first, second = [], []
+    for consumer in consumers:
+        one, other = quay.fetch(consumer, 2)
+        first.append(one)
+        second.append(other)
+    quay.advance(0.2)
+    states.run_all()
+    quay.advance(0.2)
+    states.run_all()
+    assert len(stream.consumers) == count
+    for message in first:
+        quay.ack(message)
+    quay.advance(CONSUMER_STATE_DELAY_NS / 1e9)
+    # One write of many is under way; the rest goes as soon as it is done, with what has changed meanwhile.
+    assert len(states) == 1
+    quay.advance(0.01)
+    quay.ack(second[0])
+    states.run_all()
+    quay.timers.run(quay.clock.monotonic_ns())
+    assert len(states) == 1
+    states.run_all()
+    assert not quay.engine.consumer_store.changed
+    # What changes then has its own time to wait.
+    quay.ack(second[1])
+    quay.advance(CONSUMER_STATE_DELAY_NS / 1e9 - 0.001)
+    assert len(states) == 0
+    quay.advance(0.002)
+    assert len(states) == 1
+    states.run_all()
+    quay.crash()
+    found = quay.account.find("S").consumers
+    floors = [quay.info(found[f"c{number}"]).ack_floor.stream_seq for number in (0, 1, 2, count - 1)]
+    assert floors == [2, 2, 1, 1]
