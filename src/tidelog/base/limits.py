@@ -176,6 +176,13 @@ COLD_RETRY_S = 20.0
 COLD_RETRIES = 8
 # Of rows that a reader of cold files gets at a time: enough that a batch costs nothing, and a few fit in a task.
 COLD_BATCH_SIZE = 16 * MIB
+# Small neighbouring files of the cold tier become one of this size, unless it would have too many rows for memory.
+COLD_FILE_SIZE = 64 * MIB
+COLD_FILE_MESSAGES = 4_194_304
+# How long files stay that compaction has replaced: a query that has begun with the older manifest takes its time.
+COLD_GRACE_S = 3600.0
+# From when a file is put there until a manifest names it: an attempt that takes longer has come to its end.
+COLD_ATTEMPT_S = 600.0
 # Rows of an export in one file, in memory: large enough that a reader's files are few, and a few times this is what
 # writing one takes.
 COLD_EXPORT_SIZE = 128 * MIB

@@ -16,7 +16,7 @@ a thread that may wait. Credentials and regions come from the environment, as us
 
 import io
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import unquote, urlparse
@@ -76,6 +76,20 @@ class StoreBucket:
             return sorted(one["path"] for page in pages for one in page)
 
         return self._attempt("list", prefix, listed)
+
+    def times(self, prefix: str) -> dict[str, datetime]:
+        """When each object below `prefix` was written, by the clock of the store."""
+
+        def listed() -> dict[str, datetime]:
+            pages = obstore.list(self._store, prefix)
+            return {one["path"]: one["last_modified"] for page in pages for one in page}
+
+        return self._attempt("list", prefix, listed)
+
+    def now(self, name: str) -> datetime:
+        """What time it is there, told by an object that is written for it."""
+        self._attempt("write", name, lambda: obstore.put(self._store, name, b""))
+        return self._attempt("look at", name, lambda: obstore.head(self._store, name)["last_modified"])
 
     def folders(self, prefix: str) -> list[str]:
         """Right below `prefix`, in order, with what is in front of their names."""

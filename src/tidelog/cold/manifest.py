@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import msgspec
 
-from tidelog.base.errors import ColdError
+from tidelog.base.errors import ColdError, ColdMissing
 from tidelog.base.limits import COLD_MANIFESTS_KEPT
 from tidelog.cold.bucket import Bucket
 
@@ -78,6 +78,16 @@ class ManifestBook:
         """The one in force; an empty one of version 0 before the first."""
         versions = self._versions()
         return self._read(versions[-1]) if versions else Manifest()
+
+    def kept(self) -> dict[str, Manifest]:
+        """All versions that are still there, by the names of their objects, the oldest first."""
+        found = {}
+        for version in self._versions():
+            try:
+                found[self._name(version)] = self._read(version)
+            except ColdMissing:
+                continue  # removed meanwhile, as the oldest are
+        return found
 
     def commit(self, seen: Manifest, entries: Sequence[Entry]) -> Manifest:
         """Make `entries` the history, if `seen` still is what is in force."""
