@@ -15,6 +15,7 @@ import pytest
 from spark.stage import Held, Stage
 from tidelog.cold.bucket import open_bucket
 from tidelog.cold.history import find_history
+from tidelog.spark.job.replay import Range, Replay
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +110,21 @@ def test_anything_that_knows_parquet_opens_the_folder(
         .option("stream", stream)
     )
     assert alone.load().count() == len(seqs)
+
+
+def test_a_range_of_history_is_replayed(
+    spark: Any, stage: Stage, archived: tuple[str, Path, list[Held]]
+) -> None:
+    stream, folder, truth = archived
+    to = stage.new_stream()
+    job = Replay(
+        Range(str(folder), stream, 90, 130),
+        {"servers": stage.url, "stream": to},
+        prefix=f"{to}.",
+        where="seq <> 95",
+    )
+    expected = [message for message in truth if 90 <= message.seq < 130 and message.seq != 95]
+    assert job.run(spark) == len(expected)
+    assert [(message.subject, message.value) for message in stage.held(to)] == [
+        (f"{to}.{message.subject}", message.value) for message in expected
+    ]

@@ -40,7 +40,7 @@ COMMANDS = {
     "export": ("tidelog.cli.export:export", "Write a stream, or a range of it, into Parquet files."),
     "fsck": ("tidelog.cli.fsck:fsck", "Check a log that is stored, and repair it."),
     "inspect": ("tidelog.cli.inspect:inspect", "Show what is in a file of a log."),
-    "pipeline": ("tidelog.cli.pipeline:pipeline", "Run jobs on Spark: archive, replay, report."),
+    "pipeline": ("tidelog.cli.pipeline:pipeline", "Run jobs: archive, replay, report, compact."),
     "bench": ("tidelog.cli.bench:bench", "Put load on servers, and compare them."),
 }
 ALIASES = {

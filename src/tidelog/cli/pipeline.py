@@ -9,6 +9,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tidelog.cli.output import remark
+from tidelog.base.limits import COLD_FILE_SIZE, COLD_GRACE_S
+from tidelog.cli.duration import DURATION
+from tidelog.cli.export import url_of
+from tidelog.cli.jetstream import SIZE, json_option, size_text
+from tidelog.cli.output import remark, write_json
 from tidelog.cli.target import Target, connection_options, current_target
 from tidelog.client.address import DEFAULT_URL
 
@@ -40,7 +45,7 @@ TICK_S = 1.0
 
 @click.group()
 def pipeline() -> None:
-    """Run jobs on Spark: archive, replay, report, and pipelines of your own."""
+    """Run jobs: archive, replay, report, compact, and pipelines of your own."""
 
 
 @pipeline.command()
@@ -94,7 +99,12 @@ def archive(
 
 
 @run.command()
-@click.option("--from", "table", required=True, help="Directory of the table.")
+@click.option("--from", "table", help="Directory of the table.")
+@click.option("--cold", "url", help="Or where the history is: a folder, or the URL of an object store.")
+@click.option("--stream", default="", help="With --cold: the stream whose history it is.")
+@click.option("--cold-log", default="", help="Which, if there are several: <account>/<stream>/<log id>.")
+@click.option("--start-seq", type=click.IntRange(min=1), help="With --cold: from this sequence on.")
+@click.option("--end-seq", type=click.IntRange(min=1), help="With --cold: up to this one, without it.")
 @click.option("--prefix", default="", help="What to put before the subjects, such as `again.`.")
 @click.option("--subject", default="", help="One subject for all.")
 @click.option("--where", default="", help="Which rows: a condition in SQL, such as `seq >= 1000`.")
@@ -110,7 +120,12 @@ def archive(
 @option_option
 @connection_options
 def replay(
-    table: str,
+    table: str | None,
+    url: str | None,
+    stream: str,
+    cold_log: str,
+    start_seq: int | None,
+    end_seq: int | None,
     prefix: str,
     subject: str,
     where: str,
@@ -119,15 +134,64 @@ def replay(
     master: str,
     more: tuple[str, ...],
 ) -> None:
-    """A table into a stream, in its order."""
+    """A table, or a range of a history, into a stream, in its order."""
+    if bool(table) == bool(url) or bool(url) != bool(stream):
+        raise click.UsageError("Replay what? Give --from DIR, or --cold URL and --stream NAME.")
+    if table and (start_seq or end_seq or cold_log):
+        raise click.UsageError(
+            "--start-seq, --end-seq and --cold-log are for --cold; with --from there is --where."
+        )
     with spark_session("tidelog replay", master) as spark:
-        from tidelog.spark.job.replay import Replay
+        from tidelog.spark.job.replay import Range, Replay
 
         options = source_options(more) | ({"subject": subject} if subject else {})
-        job = Replay(table, options, table_format=table_format, prefix=prefix, where=where, tasks=tasks)
+        source = table or Range(url or "", stream, start_seq or 0, end_seq or 0, cold_log)
+        job = Replay(source, options, table_format=table_format, prefix=prefix, where=where, tasks=tasks)
         with stages_shown(spark):
             rows = job.run(spark)
-    click.echo(f"{rows:,} messages replayed from {table}")
+    click.echo(f"{rows:,} messages replayed from {table or url}")
+
+
+@run.command()
+@click.option(
+    "--cold", "url", required=True, help="Where the history is: a folder, or the URL of an object store."
+)
+@click.option("--stream", default="", help="Of this stream only.")
+@click.option("--file-size", type=SIZE, help="Bytes of a file that is made, at most.  [default: 64M]")
+@click.option("--grace", type=DURATION, help="How long files stay that are replaced.  [default: 1h]")
+@json_option
+def compact(url: str, stream: str, file_size: int | None, grace: float | None, as_json: bool) -> None:
+    """Small neighbouring files of the cold tier into large ones. No Spark and no server are needed."""
+    try:
+        from tidelog.cold.bucket import open_bucket
+        from tidelog.cold.compaction import Compaction, Done
+        from tidelog.cold.history import places
+    except ImportError as error:
+        raise click.ClickException(
+            f"Parquet is not installed ({error}); pip install 'tidelog[cold]'"
+        ) from error
+    bucket = open_bucket(url_of(url), make=False)
+    found = places(bucket, stream)
+    if not found:
+        raise click.ClickException(f"{url} has no history" + (f" of {stream!r}" if stream else ""))
+    told = []
+    for place in found:
+        done = Done()
+        job = Compaction(
+            bucket,
+            place,
+            file_size=COLD_FILE_SIZE if file_size is None else file_size,
+            grace_s=COLD_GRACE_S if grace is None else grace,
+        )
+        for step in job.steps(done):
+            remark(f"{place.folder}: {step.merged} files merged into {step.written}")
+        told.append({"folder": place.folder, **asdict(done)})
+    if as_json:
+        write_json(told)
+        return
+    for each in told:
+        what = f"{each['merged']} files merged into {each['written']}, {size_text(each['size'])}"
+        click.echo(f"{each['folder']}: {what}; {each['removed']} removed")
 
 
 @run.command()

@@ -1,4 +1,4 @@
-"""A table into a stream: what an archive has, in its order, each message once.
+"""A table, or a range of a history, into a stream: what it has, in its order, each message once.
 
 Messages have ids made of the stream that they come from and their sequence there, so a replay that is run again
 within the stream's duplicate window stores nothing twice. They keep their subjects, or get other ones by a prefix;
@@ -15,10 +15,36 @@ from tidelog.spark.job.archive import PARQUET, read_table
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
-    """`options` are the sink's; `where` is a condition in SQL, such as `seq >= 1000`."""
+class Range:
+    """Of a history below a URL; 0: from its beginning, to its end. No server is asked for it."""
 
-    table: str
+    url: str
+    stream: str
+    start_seq: int = 0
+    end_seq: int = 0
+    # Which of several of that name: `<account>/<stream>/<log id>`.
+    log: str = ""
+
+    def load(self, spark: Any) -> Any:
+        options = {"readFrom": "cold", "coldUrl": self.url, "stream": self.stream, "includeHeaders": "true"}
+        for name, value in (
+            ("startingOffsets", self.start_seq),
+            ("endingOffsets", self.end_seq),
+            ("coldLog", self.log),
+        ):
+            if value:
+                options[name] = str(value)
+        return spark.read.format("tidelog").options(**options).load()
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """`options` are the sink's; `where` is a condition in SQL, such as `seq >= 1000`.
+
+    `table` is a table of an archive, or a `Range` of the cold tier.
+    """
+
+    table: "str | Range"
     options: Mapping[str, str]
     table_format: str = PARQUET
     prefix: str = ""
@@ -27,7 +53,10 @@ class Replay:
 
     def run(self, spark: Any) -> int:
         """How many rows were given to the stream."""
-        frame = read_table(spark, self.table, self.table_format)
+        if isinstance(self.table, Range):
+            frame = self.table.load(spark)
+        else:
+            frame = read_table(spark, self.table, self.table_format)
         if self.where:
             frame = frame.where(self.where)
         columns = ["concat('replay:', stream, ':', seq) AS msgId", "value", "stream AS from_stream", "seq"]
