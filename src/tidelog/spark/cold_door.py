@@ -3,7 +3,8 @@
 What it promises
   * The rows are those that the other doors give. What was deleted since it was archived is not among them: where the
     server has fewer messages in a stretch than a file, that stretch is read from the server.
-  * What the server has let go of is shown as the archive has it; so is everything, where no server is asked.
+  * What the server has let go of is shown as the archive has it, if `earlier` says so; everything is, where no server
+    is asked.
   * Files that compaction has replaced meanwhile are looked for in the newest manifest; what was handed on does not
     come again.
 
@@ -37,9 +38,10 @@ COLUMNS = ("seq", "ts", "subject", "payload")
 class Server:
     """Who knows what was deleted, and has it all: `held_seq` is the first sequence that it has."""
 
-    def __init__(self, link: Link, door: Door, stream: str, held_seq: int) -> None:
+    def __init__(self, link: Link, door: Door, stream: str, held_seq: int, *, earlier: bool) -> None:
         self.door = door
         self.held_seq = held_seq
+        self.earlier = earlier
         self._link = link
         self._stream = stream
 
@@ -91,6 +93,8 @@ class ColdDoor:
             if entry.start_seq > self.reached:
                 return  # what is in front of it was removed: the task says what that means
             if self.reached < held_seq:
+                if self._server is not None and not self._server.earlier:
+                    return
                 end_seq = min(held_seq, entry.end_seq, piece.end_seq)
                 for group in groups(self._bucket, entry, self.reached, end_seq):
                     yield from self._rows(piece.stream, group)

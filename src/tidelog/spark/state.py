@@ -30,10 +30,12 @@ class StreamState:
     held_seq: int
     history: History | None = None
 
-    def with_history(self, history: History | None) -> "StreamState":
+    def with_history(self, history: History | None, *, earlier: bool) -> "StreamState":
+        """`earlier`: what the history has in front of the stream's beginning belongs to it."""
         if history is None:
             return self
-        return replace(self, history=history, first_seq=min(self.first_seq, history.start_seq))
+        first_seq = min(self.first_seq, history.start_seq) if earlier else self.first_seq
+        return replace(self, history=history, first_seq=first_seq)
 
     @property
     def forgets(self) -> bool:

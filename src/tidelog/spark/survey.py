@@ -158,7 +158,7 @@ class Survey:
         history = self._shelf.pinned(name, state.created)
         if mark is None or mark.seq < state.held_seq or (history is not None and mark.seq < history.end_seq):
             history = self._shelf.fresh(name, state.created)
-        return state.with_history(history)
+        return state.with_history(history, earlier=bool(self._options.cold_url))
 
     def _state(self, name: str) -> StreamState:
         try:
@@ -192,7 +192,7 @@ class Survey:
             micros = int.from_bytes(memoryview(buffers[1])[:8].cast("B"), "little")
             wanted = (time - EPOCH) // MICROSECOND
             if micros >= wanted:
-                return seq
+                return max(seq, state.first_seq)
         if strict is not None and not self._options.latest_if_no_time:
             raise OptionError(
                 strict.option,

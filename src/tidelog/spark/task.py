@@ -37,7 +37,8 @@ def read_piece(options: ReadOptions, piece: Piece) -> Iterator[Any]:
             return
         door, watch, rest = ServerDoor(link, options), Watch(), piece
         if piece.cold is not None:
-            server = Server(link, door, piece.stream, before.held_seq)
+            earlier = bool(options.cold_url)
+            server = Server(link, door, piece.stream, before.held_seq, earlier=earlier)
             cold = ColdDoor(piece.cold, options.subjects, headers=options.include_headers, server=server)
             yield from map(form.batch, cold.read(piece, watch))
             rest = replace(piece, start_seq=cold.reached, cold=None)
