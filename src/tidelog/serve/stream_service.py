@@ -192,7 +192,9 @@ class StreamService:
     def stop(self) -> None:
         """Close all streams, and answer nobody any more."""
         self.log.info("Initiating JetStream Shutdown...")
-        self.drain()
+        while self.engine.changing:
+            # Who asked for that is told yet.
+            self.worker.deliver(None)
         self.engine.close()
         self.drain()
         if self.cold is not None:

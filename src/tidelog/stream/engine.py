@@ -189,6 +189,11 @@ class Engine:
         """Streams that take over what others have."""
         return [stream for account in self.accounts.values() for stream in account.followers.values()]
 
+    @property
+    def changing(self) -> bool:
+        """Whether a stream or a consumer is being made, changed or deleted."""
+        return any(account.changes.busy for account in self.accounts.values())
+
     def find_origins(self) -> None:
         """Which streams can be reached from which accounts has changed."""
         for follower in self.followers():
