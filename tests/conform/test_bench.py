@@ -9,10 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from tidelog.bench import compare as comparing
-from tidelog.bench.case import CASES, Access, Case, Kind, named
+from tidelog.bench.case import CASES, Access, Case, Kind, chosen
 from tidelog.bench.fault import WrongDelivery
 from tidelog.bench.jetstream.case import STREAM_CASES
-from tidelog.bench.jetstream.case import named as named_streams
 from tidelog.bench.jetstream.stage import Stage
 from tidelog.bench.link import dial
 from tidelog.bench.run import Outcome, measure
@@ -88,7 +87,7 @@ def test_core_says_why_it_cannot_reach_a_server() -> None:
 
 def test_permissions_case_is_really_bounded() -> None:
     """The configuration that the case runs under refuses what its lists do not allow."""
-    (case,) = named(("permissions",))
+    (case,) = chosen(CASES, ("permissions",))
     with serving(case.access, (str(PEER),)) as (server,), dial(server.target()) as link:
         link.sendall(b"PUB rights.t0.secret 1\r\nx\r\nPING\r\n")
         answer = b""
@@ -109,7 +108,7 @@ def test_streams_are_measured_and_every_answer_is_looked_at() -> None:
 
 
 def test_a_stream_that_lost_something_is_no_figure() -> None:
-    (case,) = named_streams(("js-get-batch",))
+    (case,) = chosen(STREAM_CASES, ("js-get-batch",))
     with contextlib.ExitStack() as stack:
         (server,) = stack.enter_context(serving(Access.OPEN, (str(PEER),), streams=True))
         stage = stack.enter_context(Stage(case, server.target(), scale=0.01))

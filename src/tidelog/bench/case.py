@@ -3,9 +3,10 @@
 Names are stable, for they are what `--case` takes and what committed results are compared by.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol, TypeVar
 
 from tidelog.base.limits import KIB
 
@@ -44,9 +45,30 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Measured:
+    """What every case has: a stable name, a title for people, and what ours is to reach."""
+
     name: str
     title: str
+    # By unit: RATE or a percentile.
+    goals: Mapping[str, Goal] = field(default_factory=dict)
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Chosen = TypeVar("Chosen", bound=Named)
+
+
+def chosen(cases: Iterable[Chosen], names: tuple[str, ...]) -> list[Chosen]:
+    """The cases of those names, in their order; all of them if there are no names."""
+    return [case for case in cases if not names or case.name in names]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case(Measured):
     kind: Kind
     size: int
     publishers: int = 1
@@ -61,8 +83,6 @@ class Case:
     patterns: tuple[str, ...] = ()
     headers: bytes = b""
     access: Access = Access.OPEN
-    # By unit: RATE or a percentile.
-    goals: Mapping[str, Goal] = field(default_factory=dict)
 
     def lap_count(self) -> int:
         """Messages in a lap: some 64 KiB of them, and each subject equally often."""
@@ -186,8 +206,3 @@ CASES = (
         listen="bench.>",
     ),
 )
-
-
-def named(names: tuple[str, ...]) -> list[Case]:
-    """The cases of those names, in the order of CASES; all of them if there are no names."""
-    return [case for case in CASES if not names or case.name in names]

@@ -16,10 +16,9 @@ from rich.table import Table
 import tidelog
 from tidelog.base.errors import TidelogError
 from tidelog.bench import report
-from tidelog.bench.case import CASES, RATE, Access, Case, named
+from tidelog.bench.case import CASES, RATE, Access, Case, chosen
 from tidelog.bench.compare import ROUND_S, Comparison, compare
 from tidelog.bench.jetstream.case import ALWAYS, SAME, STREAM_CASES, StreamCase
-from tidelog.bench.jetstream.case import named as named_streams
 from tidelog.bench.jetstream.stage import Stage
 from tidelog.bench.link import Target
 from tidelog.bench.run import calibrate, measure
@@ -111,7 +110,7 @@ def js(server: str, names: tuple[str, ...], scale: float, as_json: bool) -> None
     target = Target.parse(server)
     found: list[dict[str, object]] = []
     with Console(stderr=True).status("starting") as status:
-        for case in named_streams(names):
+        for case in chosen(STREAM_CASES, names):
             if case.sync == ALWAYS and not names:
                 continue
             status.update(f"{case.name}: {case.title}")
@@ -137,10 +136,10 @@ def js(server: str, names: tuple[str, ...], scale: float, as_json: bool) -> None
         Console().print(shown)
 
 
-def chosen(names: tuple[str, ...], kind: str | None) -> list[Case | StreamCase]:
+def of_kind(names: tuple[str, ...], kind: str | None) -> list[Case | StreamCase]:
     """Those of the names; without any, all of a kind, or all."""
-    core = named(names) if kind != "js" and (not names or set(names) & set(CORE_NAMES)) else []
-    streams = named_streams(names) if kind != "core" and (not names or set(names) & set(STREAM_NAMES)) else []
+    core = chosen(CASES, names) if kind != "js" else []
+    streams = chosen(STREAM_CASES, names) if kind != "core" else []
     return [*core, *streams]
 
 
@@ -150,9 +149,9 @@ bench.add_command(spark_command)
 def suitable(names: tuple[str, ...], target: Target) -> list[Case]:
     """The cases that can run there. `permissions` needs a server that has them, so it must be asked for."""
     if target.tls is not None:
-        return [case for case in named(names) if case.access is Access.TLS]
+        return [case for case in chosen(CASES, names) if case.access is Access.TLS]
     if names:
-        return [case for case in named(names) if case.access is not Access.TLS]
+        return [case for case in chosen(CASES, names) if case.access is not Access.TLS]
     return [case for case in CASES if case.access is Access.OPEN]
 
 
@@ -188,7 +187,7 @@ def compare_command(
         facts = identify(ours_command, peer_command)
         with console.status("starting") as status:
             comparison = compare(
-                chosen(names, kind),
+                of_kind(names, kind),
                 ours=ours_command,
                 peer=peer_command,
                 rounds=rounds,
@@ -255,7 +254,11 @@ def store(
     facts = report.gather_facts(ours=f"tidelog {tidelog.__version__}", peer="none")
     with console.status("starting") as status:
         taken = run_store(
-            store_case.named(names), directory=directory, scale=scale, rounds=rounds, progress=status.update
+            chosen(store_case.CASES, names),
+            directory=directory,
+            scale=scale,
+            rounds=rounds,
+            progress=status.update,
         )
         if peer_source is not None:
             status.update("the peer's own benchmark")

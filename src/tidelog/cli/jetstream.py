@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import click
 from rich.console import Console
@@ -130,6 +130,24 @@ def confirm(text: str, *, force: bool) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(f"{text}? Nobody is here to answer: use --force.")
     click.confirm(text, abort=True)
+
+
+class Holder(Protocol):
+    """A bucket, or an object store."""
+
+    stream: str
+
+    def delete(self, name: str, /) -> object: ...
+
+
+def delete_from(make: Callable[[JetStream, str], Holder], name: str, held: str | None) -> None:
+    """Delete what is held under a name; without one, the holder `name` itself."""
+    with opened() as js:
+        holder = make(js, name)
+        if held:
+            holder.delete(held)
+        else:
+            js.delete_stream(holder.stream)
 
 
 def read_config(path: str) -> dict[str, Any]:

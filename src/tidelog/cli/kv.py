@@ -17,6 +17,7 @@ from tidelog.cli.jetstream import (
     age_text,
     confirm,
     console,
+    delete_from,
     force_option,
     json_option,
     opened,
@@ -191,12 +192,7 @@ def get(bucket: str, key: str, revision: int, raw: bool, as_json: bool) -> None:
 def delete(bucket: str, key: str | None, force: bool) -> None:
     """Delete a key, whose history stays, or a whole bucket."""
     confirm(f"Delete key {key} of bucket {bucket}" if key else f"Delete bucket {bucket}", force=force)
-    with opened() as js:
-        found = Bucket(js, bucket)
-        if key:
-            found.delete(key)
-        else:
-            js.delete_stream(found.stream)
+    delete_from(Bucket, bucket, key)
 
 
 @kv.command()

@@ -15,6 +15,7 @@ from tidelog.cli.jetstream import (
     SIZE,
     confirm,
     console,
+    delete_from,
     force_option,
     json_option,
     opened,
@@ -178,12 +179,7 @@ def inside(name: str) -> bool:
 def rm(bucket: str, name: str | None, force: bool) -> None:
     """Remove an object, or a whole store."""
     confirm(f"Remove object {name} of {bucket}" if name else f"Remove object store {bucket}", force=force)
-    with opened() as js:
-        store = ObjectStore(js, bucket)
-        if name:
-            store.delete(name)
-        else:
-            js.delete_stream(store.stream)
+    delete_from(ObjectStore, bucket, name)
 
 
 @object_store.command()

@@ -2,7 +2,7 @@
 
 import sys
 
-from tidelog.bench.case import RATE, Goal, named
+from tidelog.bench.case import CASES, RATE, Goal, chosen
 from tidelog.bench.compare import Row, compare
 
 
@@ -16,6 +16,8 @@ def test_ratio_is_that_of_the_medians() -> None:
 def test_case_that_fails_gives_a_reason_and_no_row() -> None:
     broken = (sys.executable, "-c", "raise SystemExit('broken on purpose')")
     said: list[str] = []
-    result = compare(named(("pub-16",)), ours=broken, peer=broken, rounds=1, scale=0.1, progress=said.append)
+    result = compare(
+        chosen(CASES, ("pub-16",)), ours=broken, peer=broken, rounds=1, scale=0.1, progress=said.append
+    )
     assert result.rows == []
     assert "broken on purpose" in result.failures["pub-16"]

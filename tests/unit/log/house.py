@@ -1,6 +1,7 @@
 """A log on a simulated disk, whose background work and whose time go on when a test says so."""
 
 from sim.disk import SimDisk
+from sim.medium import Survival
 from sim.worker import SimWorker
 from tidelog.base.clock import ManualClock
 from tidelog.log.log import Log
@@ -48,10 +49,12 @@ class House:
             self.log.tick()
         raise AssertionError("there is always something to do")
 
-    def crash(self, power: bool = False) -> None:
-        """The process ends at once, or the machine; and the log is opened again."""
+    def crash(self, power: bool | Survival = False) -> None:
+        """The process ends at once, or the machine, and leaves what it says; and the log is opened again."""
         self.worker.drop_all()
-        if power:
+        if isinstance(power, Survival):
+            self.disk.power_cut(power)
+        elif power:
             self.disk.power_cut()
         else:
             self.disk.kill()

@@ -20,6 +20,14 @@ from unit.log.log_model import record_size
 WEAK = LogSettings(policy=THROUGHPUT, segment_size=16 * KIB, window_size=KIB)
 
 
+def filled(count: int) -> House:
+    """A log with messages that are on the medium."""
+    house = House()
+    house.fill(count)
+    house.worker.run_all()
+    return house
+
+
 def size_of(house: House) -> int:
     return sum(map(record_size, house.messages()))
 
@@ -31,29 +39,20 @@ def test_what_is_found_after_a_kill_does_not_go_with_the_power(settings: LogSett
     house.fill(250)
     house.crash()
     assert house.log.state().synced_seq == 250
-    house.worker.drop_all()
-    house.disk.power_cut(NOTHING)
-    house.disk = house.disk.reopen()
-    house.log, _ = house.open()
+    house.crash(NOTHING)
     assert house.seqs() == list(range(1, 251))
 
 
 def test_what_a_failed_sync_has_left_in_memory_is_written_again() -> None:
-    house = House()
-    house.fill(20)
-    house.worker.run_all()
+    house = filled(20)
     house.disk.toxics.append(FailNth(1, "sync"))
     house.fill(20)
     house.worker.run_all()
     assert house.log.failure is not None
     house.disk.toxics.clear()
-    house.disk.kill()
-    house.disk = house.disk.reopen()
-    house.log, _ = house.open()
+    house.crash()
     there = house.seqs()
-    house.disk.power_cut(NOTHING)
-    house.disk = house.disk.reopen()
-    house.log, _ = house.open()
+    house.crash(NOTHING)
     assert house.seqs() == there
 
 
@@ -73,9 +72,7 @@ def test_after_a_failed_sync_a_log_goes_on_above_its_ceiling(opening: bool) -> N
         house.worker.run_all()
         assert house.log.failure is not None
     house.disk.toxics.clear()
-    house.disk.kill()
-    house.disk = house.disk.reopen()
-    house.log, _ = house.open()
+    house.crash()
     assert house.log.state().last_seq == CEILING_STEP
     # A new ceiling is trusted again.
     house.fill(1)
@@ -89,10 +86,7 @@ def test_a_log_that_is_closed_syncs_the_names_that_a_sync_under_way_has_not_come
     house.fill(150)
     assert len(house.log.store.segments) == 2
     house.log.close()
-    house.worker.drop_all()
-    house.disk.power_cut(NOTHING)
-    house.disk = house.disk.reopen()
-    house.log, _ = house.open()
+    house.crash(NOTHING)
     assert house.seqs() == list(range(1, 151))
 
 
@@ -113,9 +107,7 @@ def test_an_empty_segment_that_comes_back_amid_others_is_removed() -> None:
 
 
 def test_a_last_segment_of_which_nothing_is_left_says_nothing_of_sequences() -> None:
-    house = House()
-    house.fill(110)
-    house.worker.run_all()
+    house = filled(110)
     while len(house.log.store.segments) == 1:
         house.log.append(b"s", b"p" * 100)
     last_seq = house.log.state().last_seq
@@ -127,9 +119,7 @@ def test_a_last_segment_of_which_nothing_is_left_says_nothing_of_sequences() -> 
     # The name has survived, and of the bytes a part that is no record.
     file = house.disk.open(path)
     file.write(HEADER_SIZE, bytes(file.size - HEADER_SIZE))
-    house.disk.power_cut(EVERYTHING)
-    house.disk = house.disk.reopen()
-    house.log, house.findings = house.open()
+    house.crash(EVERYTHING)
     assert "nothing that was written is left in it" in "".join(house.findings.notes)
     assert house.log.state().last_seq == last_seq - 1
     assert house.findings.lost == []
@@ -186,9 +176,7 @@ def test_deletes_of_segments_that_have_gone_are_not_said_of_those_that_come_back
 
 
 def test_the_oldest_messages_that_are_lost_are_told_though_the_log_begins_behind_them() -> None:
-    house = House()
-    house.fill(20)
-    house.worker.run_all()
+    house = filled(20)
     house.disk.flip_bit(house.log.store.segments[0].path, HEADER_SIZE + 40, 1)
     house.crash()
     assert house.findings.lost == [(1, 2)]
@@ -204,16 +192,12 @@ def test_the_name_of_a_directory_that_was_made_and_not_synced_is_synced_by_the_n
     house = House(disk=disk.reopen())
     house.fill(10)
     house.worker.run_all()
-    house.disk.power_cut(NOTHING)
-    house.disk = house.disk.reopen()
-    house.log, _ = house.open()
+    house.crash(NOTHING)
     assert house.seqs() == list(range(1, 11))
 
 
 def test_what_a_full_disk_took_and_would_not_give_back_is_cut_off_before_the_next_try() -> None:
-    house = House()
-    house.fill(10)
-    house.worker.run_all()
+    house = filled(10)
     house.disk.size_max = house.disk.machine.used_size() + 50
     house.disk.toxics.append(FailNth(1, "truncate", number=errno.ENOSPC))
     house.log.append(b"s", b"p" * 100)
@@ -258,9 +242,7 @@ def test_names_are_certain_also_where_only_indexes_were_read() -> None:
 @pytest.mark.parametrize("bit", [*range(0, 8 * HEADER_SIZE, 5)])
 def test_a_turned_bit_in_the_only_header_costs_nothing(bit: int) -> None:
     """Also where the first record, from which the log could be told, is damaged."""
-    house = House()
-    house.fill(30)
-    house.worker.run_all()
+    house = filled(30)
     path, log_id = house.log.store.segments[0].path, house.log.store.log_id
     for byte in (HEADER_SIZE + 40, HEADER_SIZE + 41):
         house.disk.flip_bit(path, byte, 3)
@@ -274,9 +256,7 @@ def test_a_turned_bit_in_the_only_header_costs_nothing(bit: int) -> None:
 
 
 def test_a_log_is_known_by_its_records_where_the_first_sector_is_lost() -> None:
-    house = House()
-    house.fill(30)
-    house.worker.run_all()
+    house = filled(30)
     (segment,) = house.log.store.segments
     segment.file_now().write(0, bytes(512))
     house.crash()

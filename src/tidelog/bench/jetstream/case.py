@@ -6,11 +6,11 @@ What a sync setting means: `SAME` lets both leave it to the system for a while (
 of two minutes); `ALWAYS` has both sync before they acknowledge; a preset of ours stands against the peer's default.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
-from tidelog.bench.case import Goal, rate_goal
+from tidelog.bench.case import Measured, rate_goal
 
 
 class Act(Enum):
@@ -33,9 +33,7 @@ CLIENTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamCase:
-    name: str
-    title: str
+class StreamCase(Measured):
     act: Act
     size: int = 128
     subjects: int = 1
@@ -47,39 +45,37 @@ class StreamCase:
     batch: int = 500
     # What is in the stream before it is read.
     stored: int = 0
-    # By unit.
-    goals: Mapping[str, Goal] = field(default_factory=dict)
 
 
-def _published(name: str, title: str, goal: float | None = None, **settings: object) -> StreamCase:
+def _case(name: str, title: str, act: Act, goal: float | None = None, **settings: object) -> StreamCase:
     goals = rate_goal(goal) if goal else {}
-    return StreamCase(name=name, title=title, act=Act.PUBLISH, goals=goals, **settings)  # type: ignore[arg-type]
+    return StreamCase(name=name, title=title, act=act, goals=goals, **settings)  # type: ignore[arg-type]
 
 
-def _read(name: str, title: str, act: Act, goal: float | None = None, **settings: object) -> StreamCase:
-    goals = rate_goal(goal) if goal else {}
-    given = {"stored": 300_000, "file": True, **settings}
-    return StreamCase(name=name, title=title, act=act, goals=goals, **given)  # type: ignore[arg-type]
+_published = partial(_case, act=Act.PUBLISH)
+_read = partial(_case, stored=300_000, file=True)
 
 
 PUBLISHING = (
-    _published("js-sync", "publish and wait, 16 B, memory", 1.2, size=16, window=1),
+    _published("js-sync", "publish and wait, 16 B, memory", goal=1.2, size=16, window=1),
     _published("js-sync-file", "publish and wait, 16 B, file", size=16, window=1, file=True),
     _published(
         "js-sync-always", "publish and wait, 16 B, file, both sync", size=16, window=1, file=True, sync=ALWAYS
     ),
-    _published("js-async", "publish, 128 B, memory", 3),
-    _published("js-async-10k", "publish, 128 B, memory, 10,000 subjects", 3, subjects=10_000),
-    _published("js-async-file", "publish, 128 B, file", 3, file=True),
-    _published("js-async-file-10k", "publish, 128 B, file, 10,000 subjects", 3, file=True, subjects=10_000),
-    _published("js-async-always", "publish, 128 B, file, both sync", 3, file=True, sync=ALWAYS),
+    _published("js-async", "publish, 128 B, memory", goal=3),
+    _published("js-async-10k", "publish, 128 B, memory, 10,000 subjects", goal=3, subjects=10_000),
+    _published("js-async-file", "publish, 128 B, file", goal=3, file=True),
     _published(
-        "js-async-strict", "publish, 128 B, ours `strict`, peer's default", 1, file=True, sync="strict"
+        "js-async-file-10k", "publish, 128 B, file, 10,000 subjects", goal=3, file=True, subjects=10_000
+    ),
+    _published("js-async-always", "publish, 128 B, file, both sync", goal=3, file=True, sync=ALWAYS),
+    _published(
+        "js-async-strict", "publish, 128 B, ours `strict`, peer's default", goal=1, file=True, sync="strict"
     ),
     _published(
         "js-async-strict-10k",
         "publish, 128 B, 10,000 subjects, ours `strict`, peer's default",
-        1,
+        goal=1,
         file=True,
         sync="strict",
         subjects=10_000,
@@ -90,10 +86,8 @@ PUBLISHING = (
     _published(
         "js-async-balanced", "publish, 128 B, ours `balanced`, peer's default", file=True, sync="balanced"
     ),
-    StreamCase(name="js-batch", title="atomic batches of 500, 128 B, memory", act=Act.BATCH, window=4),
-    StreamCase(
-        name="js-batch-file", title="atomic batches of 500, 128 B, file", act=Act.BATCH, window=4, file=True
-    ),
+    _case("js-batch", "atomic batches of 500, 128 B, memory", Act.BATCH, window=4),
+    _case("js-batch-file", "atomic batches of 500, 128 B, file", Act.BATCH, window=4, file=True),
 )
 READING = (
     _read("js-ordered", "ordered consumer, 128 B", Act.ORDERED, 3),
@@ -113,48 +107,34 @@ READING = (
     _read("js-get-sync", "direct get by sequence, one at a time, 128 B", Act.GET, window=1),
     _read("js-get-batch", "direct get, batches of 500, 128 B", Act.GET_BATCH),
 )
+_KEYS = {"subjects": 10_000, "file": True}
 BUCKETS = (
-    StreamCase(
-        name="js-kv-put",
-        title="KV put, 10,000 keys, 16 under way, 128 B, file",
-        act=Act.KV_PUT,
-        subjects=10_000,
+    _case(
+        "js-kv-put",
+        "KV put, 10,000 keys, 16 under way, 128 B, file",
+        Act.KV_PUT,
+        1.5,
         window=CLIENTS,
-        file=True,
-        goals=rate_goal(1.5),
+        **_KEYS,
     ),
-    StreamCase(
-        name="js-kv-put-sync",
-        title="KV put, 10,000 keys, one at a time, 128 B, file",
-        act=Act.KV_PUT,
-        subjects=10_000,
-        window=1,
-        file=True,
-    ),
-    StreamCase(
-        name="js-kv-get",
-        title="KV get, 10,000 keys, 16 under way, 128 B, file",
-        act=Act.KV_GET,
-        subjects=10_000,
+    _case("js-kv-put-sync", "KV put, 10,000 keys, one at a time, 128 B, file", Act.KV_PUT, window=1, **_KEYS),
+    _case(
+        "js-kv-get",
+        "KV get, 10,000 keys, 16 under way, 128 B, file",
+        Act.KV_GET,
+        1.5,
         window=CLIENTS,
-        file=True,
         stored=10_000,
-        goals=rate_goal(1.5),
+        **_KEYS,
     ),
-    StreamCase(
-        name="js-kv-get-sync",
-        title="KV get, 10,000 keys, one at a time, 128 B, file",
-        act=Act.KV_GET,
-        subjects=10_000,
+    _case(
+        "js-kv-get-sync",
+        "KV get, 10,000 keys, one at a time, 128 B, file",
+        Act.KV_GET,
         window=1,
-        file=True,
         stored=10_000,
+        **_KEYS,
     ),
 )
 
 STREAM_CASES = PUBLISHING + READING + BUCKETS
-
-
-def named(names: tuple[str, ...]) -> list[StreamCase]:
-    """The cases of those names, in the order of STREAM_CASES; all of them if there are no names."""
-    return [case for case in STREAM_CASES if not names or case.name in names]

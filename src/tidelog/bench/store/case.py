@@ -127,8 +127,3 @@ CASES = (
     StoreCase("reopen", "open 10 M messages with 1 M subjects", Reopen()),
     StoreCase("memory", "resident memory of 10 M messages with 1 M subjects", Memory()),
 )
-
-
-def named(names: tuple[str, ...]) -> list[StoreCase]:
-    """The cases of those names, in the order of CASES; all of them if there are no names."""
-    return [case for case in CASES if not names or case.name in names]

@@ -12,9 +12,10 @@ from typing import Any
 
 from tidelog.base.clock import SystemClock
 from tidelog.base.work import Inline
+from tidelog.bench.case import chosen
 from tidelog.bench.fault import require
 from tidelog.bench.store import load
-from tidelog.bench.store.case import named
+from tidelog.bench.store.case import CASES
 from tidelog.bench.store.figure import as_fields
 from tidelog.bench.store.flock import Flock
 from tidelog.bench.store.stage import Stage, device_mix, device_subject, disk_at, opened
@@ -92,7 +93,7 @@ def follow(stage: Stage, path: str, readers: str, messages: str) -> None:
 
 def case(stage: Stage, name: str) -> None:
     """All figures of a case."""
-    (found,) = named((name,))
+    (found,) = chosen(CASES, (name,))
     answer([as_fields(figure) for figure in found.work.measure(stage)])
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.bench.case import chosen
 from tidelog.bench.fault import WrongDelivery
-from tidelog.bench.store.case import CASES, StoreCase, named
+from tidelog.bench.store.case import CASES, StoreCase
 from tidelog.bench.store.child import open_once
 from tidelog.bench.store.stage import ChildFailed, Stage, child
 
@@ -20,8 +21,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 def test_names_are_unique_and_select_in_order_of_the_table() -> None:
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
-    assert [case.name for case in named(("reopen", "append-memory"))] == ["append-memory", "reopen"]
-    assert named(()) == list(CASES)
+    assert [case.name for case in chosen(CASES, ("reopen", "append-memory"))] == ["append-memory", "reopen"]
+    assert chosen(CASES, ()) == list(CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -35,7 +36,7 @@ def test_a_case_does_its_work_and_gives_figures(case: StoreCase, stage: Stage) -
 def test_goals_of_the_project_are_those_of_the_cases(stage: Stage) -> None:
     goals = {
         case.name: [str(figure.goal) for figure in case.work.measure(stage) if figure.goal]
-        for case in named(("append-memory", "search-few", "cursor"))
+        for case in chosen(CASES, ("append-memory", "search-few", "cursor"))
     }
     assert goals == {"append-memory": [">= 3"], "search-few": ["<= 1"] * 4, "cursor": ["<= 100"]}
 

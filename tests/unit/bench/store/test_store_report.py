@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tidelog.bench.case import chosen
 from tidelog.bench.report import Facts
 from tidelog.bench.store import run as store_run
-from tidelog.bench.store.case import named
+from tidelog.bench.store.case import CASES
 from tidelog.bench.store.figure import Figure, as_fields, at_least, at_most, from_fields
 from tidelog.bench.store.peer import PeerFailed, parse, run_peer, version
 from tidelog.bench.store.report import as_json, as_markdown, table
@@ -26,7 +27,7 @@ PASS
 
 
 def taken() -> StoreReport:
-    append, search = named(("append-memory", "search-few"))
+    append, search = chosen(CASES, ("append-memory", "search-few"))
     return StoreReport(
         1,
         3,
@@ -97,7 +98,7 @@ def test_a_peer_that_cannot_be_run_is_told(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_case_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
-    (good,) = named(("cursor",))
+    (good,) = chosen(CASES, ("cursor",))
     bad = replace(good, name="no-such-case")
     report = run([bad, good], directory=tmp_path, scale=0.0001, rounds=1, progress=lambda _: None)
     assert list(report.failures) == ["no-such-case"]
