@@ -10,25 +10,20 @@ and acknowledgements are collected and sent once per read.
 What it does not do: TLS; more than one connection; redelivery.
 """
 
-from libc.errno cimport errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcmp, memcpy, memmove
+from libc.string cimport memcmp, memcpy
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
-from tidelog.bench.check cimport CLOSED, FINE, REFUSED, STOPPED, WRONG
-from tidelog.bench.exchange cimport exchange_error, skip_line
-from tidelog.bench.jetstream.window cimport frame_t, inbox_t, read_number, split_frame, wake_at
-from tidelog.bench.load cimport Run, now_ns, run_t, send_all, waiting
-
-cdef extern from "<sys/socket.h>" nogil:
-    ssize_t recv(int fd, void* data, size_t size, int flags)
+from tidelog.bench.check cimport FINE, STOPPED, WRONG
+from tidelog.bench.exchange cimport exchange_error
+from tidelog.bench.jetstream.inbox cimport close_inbox, frame_t, inbox_t, open_inbox, read_number, receive
+from tidelog.bench.load cimport Run, now_ns, run_t, send_all
 
 cdef enum:
-    INBOX_SIZE = 1024 * 1024
-    # A read of INBOX_SIZE holds no more acknowledgements than fit here.
-    OUT_SIZE = 2 * INBOX_SIZE
+    # An inbox holds no more acknowledgements than fit here.
+    OUT_SIZE = 2 * 1024 * 1024
     SEQ_DIGITS = 12
     # Sleep until so much is there, where much is to come.
     WAKE_SIZE = 32 * 1024
@@ -114,7 +109,6 @@ cdef struct draining_t:
     # Messages asked for and not come yet.
     int64_t under_way
     int opened
-    int idle
     # The answer to the last acknowledgement is due (1), or has come (2).
     int confirmation
     const char* inbox
@@ -236,7 +230,8 @@ cdef bint is_opening(draining_t* draining, const char* data) noexcept nogil:
     ) == 0
 
 
-cdef int take_frame(draining_t* draining, const char* data, frame_t* frame) noexcept nogil:
+cdef int take_frame(void* taker, const char* data, frame_t* frame) noexcept nogil:
+    cdef draining_t* draining = <draining_t*>taker
     cdef const char* body = data + frame.line_size
     if frame.header_size and memcmp(body, b"NATS/1.0 ", 9) == 0:
         return take_status(draining, data, frame)
@@ -253,39 +248,9 @@ cdef int take_frame(draining_t* draining, const char* data, frame_t* frame) noex
     return take_message(draining, data, frame)
 
 
-cdef int look(draining_t* draining) noexcept nogil:
-    """At what is whole of the inbox."""
-    cdef inbox_t* unread = &draining.unread
-    cdef frame_t frame
-    cdef int64_t at = 0
-    cdef int64_t line_size
-    cdef int code = FINE
-    cdef int whole
-    while at < unread.size and code == FINE:
-        if unread.data[at] == c"M" or unread.data[at] == c"H":
-            whole = split_frame(unread.data + at, unread.size - at, &frame)
-            if whole == 0:
-                break
-            code = take_frame(draining, unread.data + at, &frame) if whole > 0 else <int>WRONG
-            if code == FINE:
-                at += frame.line_size + frame.total_size + 2
-            continue
-        line_size = skip_line(draining.run, draining.fd, unread.data + at, unread.size - at)
-        if line_size < 0:
-            return <int>-line_size
-        if line_size == 0:
-            break
-        at += line_size
-    unread.size -= at
-    if unread.size and at:
-        memmove(unread.data, unread.data + at, unread.size)
-    return code
-
-
-cdef int receive(draining_t* draining) noexcept nogil:
+cdef int read_some(draining_t* draining) noexcept nogil:
     cdef inbox_t* unread = &draining.unread
     cdef int64_t due = draining.count - draining.got
-    cdef ssize_t size
     if draining.request_size and draining.under_way < due:
         due = draining.under_way
     # Of a batch a half is waited for, so that the next one can be asked for in time.
@@ -293,18 +258,9 @@ cdef int receive(draining_t* draining) noexcept nogil:
         due //= 2
     due = due * (FRAME_MIN + draining.payload_size) - unread.size
     # A word about flow control waits for nothing, nor does the answer to an opening; and who waited in vain takes all.
-    if draining.kind == PUSHED_KIND or not draining.opened or draining.idle:
+    if draining.kind == PUSHED_KIND or not draining.opened or unread.idle:
         due = 1
-    wake_at(draining.fd, min(due, <int64_t>WAKE_SIZE))
-    draining.idle = 0
-    size = recv(draining.fd, unread.data + unread.size, unread.capacity - unread.size, 0)
-    if size == 0:
-        return CLOSED
-    if size < 0:
-        draining.idle = 1
-        return waiting(draining.run, errno)
-    unread.size += size
-    return look(draining)
+    return receive(unread, min(due, <int64_t>WAKE_SIZE), take_frame, draining)
 
 
 cdef int flush(draining_t* draining) noexcept nogil:
@@ -326,7 +282,7 @@ cdef int read_source(draining_t* draining) noexcept nogil:
             code = flush(draining)
             if code:
                 return code
-        code = receive(draining)
+        code = read_some(draining)
         if code:
             return code
         if draining.run.stopped:
@@ -350,15 +306,15 @@ def drain(Run run, int fd, Expected expected, list sources, int kind, int64_t ba
     draining.payload_size = expected.size
     draining.inbox = PyBytes_AS_STRING(inbox)
     draining.inbox_size = PyBytes_GET_SIZE(inbox)
-    draining.unread.size = 0
-    draining.unread.capacity = INBOX_SIZE
-    draining.unread.data = <char*>malloc(INBOX_SIZE)
-    draining.out = <char*>malloc(OUT_SIZE)
     draining.out_size = 0
-    if draining.unread.data == NULL or draining.out == NULL:
-        free(draining.unread.data)
-        free(draining.out)
+    draining.out = <char*>malloc(OUT_SIZE)
+    if draining.out == NULL:
         raise MemoryError
+    try:
+        open_inbox(&draining.unread, draining.run, fd)
+    except MemoryError:
+        free(draining.out)
+        raise
     for source in sources:
         begin(&draining, source)
         with nogil:
@@ -366,8 +322,7 @@ def drain(Run run, int fd, Expected expected, list sources, int kind, int64_t ba
             end_ns = now_ns()
         if code:
             break
-    seen = draining.unread.data[:min(draining.unread.size, 300)]
-    free(draining.unread.data)
+    seen = close_inbox(&draining.unread)
     free(draining.out)
     if code == WRONG:
         raise exchange_error(code, f"message {draining.got} of {draining.count} is {seen!r}")
@@ -385,6 +340,6 @@ cdef void begin(draining_t* draining, Source source):
     draining.step = source.step
     draining.count = source.count
     draining.got = draining.under_way = 0
-    draining.confirmation = draining.idle = 0
+    draining.confirmation = draining.unread.idle = 0
     draining.opened = not source.opening
     put(draining, PyBytes_AS_STRING(source.opening), PyBytes_GET_SIZE(source.opening))

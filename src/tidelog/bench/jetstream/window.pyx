@@ -6,31 +6,23 @@ can be lost, repeated or refused unseen; a value must have the payload that was 
 
 How it works: requests are prepared as one buffer (a lap of units); per use only the eight digits of the token are
 written into them, in the reply subject and wherever else a unit asks for it. A quarter of the window is sent in one call,
-and a socket counts as readable when acknowledgements for a quarter of it must be there: on a machine with few
-cores each wake-up is time taken from the server.
+and a socket counts as readable when acknowledgements for a quarter of it must be there.
 
 What it does not do: TLS; more than one connection.
 """
 
-from libc.errno cimport errno
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memchr, memcmp, memmove
+from libc.string cimport memcmp
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 
-from tidelog.bench.check cimport CLOSED, FINE, STOPPED, WRONG
-from tidelog.bench.exchange cimport DIGITS, exchange_error, put_digits, skip_line
-from tidelog.bench.load cimport Run, now_ns, run_t, send_all, waiting
-
-cdef extern from "<sys/socket.h>" nogil:
-    enum: SOL_SOCKET, SO_RCVLOWAT
-    ssize_t recv(int fd, void* data, size_t size, int flags)
-    int setsockopt(int fd, int level, int name, const void* value, unsigned int size)
+from tidelog.bench.check cimport FINE, STOPPED, WRONG
+from tidelog.bench.exchange cimport DIGITS, exchange_error, put_digits
+from tidelog.bench.jetstream.inbox cimport close_inbox, frame_t, inbox_t, open_inbox, read_number, receive
+from tidelog.bench.load cimport Run, now_ns, run_t, send_all
 
 cdef enum:
-    INBOX_SIZE = 1024 * 1024
-    LINE_MAX = 4096
     # No answer is smaller than this.
     REPLY_MIN = 48
     SEND_MAX = 256 * 1024
@@ -39,58 +31,6 @@ cdef enum:
 
 ACK = ACK_KIND
 VALUE = VALUE_KIND
-
-
-cdef void wake_at(int fd, int64_t mark) noexcept nogil:
-    """Let the socket count as readable when so much is there."""
-    cdef int value = <int>(mark if mark > 1 else 1)
-    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value))
-
-
-cdef int64_t read_number(const char* data, int64_t* at, int64_t end) noexcept nogil:
-    """The digits from `at` on; -1 if there are none. `at` moves behind them."""
-    cdef int64_t value = 0
-    cdef int64_t start = at[0]
-    while at[0] < end and c"0" <= data[at[0]] <= c"9":
-        value = value * 10 + (data[at[0]] - c"0")
-        at[0] += 1
-    return value if at[0] > start else -1
-
-
-cdef int64_t word_end(const char* data, int64_t at, int64_t end) noexcept nogil:
-    while at < end and data[at] != c" ":
-        at += 1
-    return at
-
-
-cdef int split_frame(const char* data, int64_t size, frame_t* frame) noexcept nogil:
-    """MSG or HMSG at the front: 1 when it is whole, 0 when not yet, -1 when it is none."""
-    cdef bint headed = data[0] == c"H"
-    cdef const char* line_end = <const char*>memchr(data, c"\n", size if size < LINE_MAX else LINE_MAX)
-    cdef int64_t end
-    cdef int64_t at
-    cdef int64_t next_at
-    if line_end == NULL:
-        return 0 if size < LINE_MAX else -1
-    end = line_end - data - 1
-    frame.line_size = end + 2
-    # Verb, subject and sid are passed over; then comes a reply, unless only sizes follow.
-    at = word_end(data, 5 if headed else 4, end) + 1
-    at = word_end(data, at, end) + 1
-    frame.reply_at = at
-    frame.reply_size = 0
-    if data[at] < c"0" or data[at] > c"9":
-        next_at = word_end(data, at, end)
-        frame.reply_size = next_at - at
-        at = next_at + 1
-    frame.header_size = 0
-    if headed:
-        frame.header_size = read_number(data, &at, end)
-        at += 1
-    frame.total_size = read_number(data, &at, end)
-    if at != end or frame.total_size < 0 or frame.header_size < 0:
-        return -1
-    return 1 if size >= frame.line_size + frame.total_size + 2 else 0
 
 
 cdef class Units:
@@ -159,8 +99,6 @@ cdef struct asking_t:
     int64_t sent
     int64_t got
     int kind
-    # Nothing came for a tick.
-    int idle
     inbox_t unread
 
 
@@ -231,46 +169,16 @@ cdef bint is_answer(asking_t* asking, const char* data, frame_t* frame) noexcept
     return size == asking.value_sizes[unit] and memcmp(body, asking.values[unit], size) == 0
 
 
-cdef int take_replies(asking_t* asking) noexcept nogil:
-    """One read, and a look at what is whole of it."""
-    cdef inbox_t* unread = &asking.unread
-    cdef frame_t frame
-    cdef int64_t at = 0
-    cdef int64_t line_size
-    cdef int whole
-    cdef ssize_t size = recv(asking.fd, unread.data + unread.size, unread.capacity - unread.size, 0)
-    if size == 0:
-        return CLOSED
-    if size < 0:
-        # Less than the mark may be there for good.
-        asking.idle = 1
-        return waiting(asking.run, errno)
-    unread.size += size
-    while at < unread.size:
-        if unread.data[at] == c"M" or unread.data[at] == c"H":
-            whole = split_frame(unread.data + at, unread.size - at, &frame)
-            if whole == 0:
-                break
-            if whole < 0 or not is_answer(asking, unread.data + at, &frame):
-                memmove(unread.data, unread.data + at, unread.size - at)
-                unread.size -= at
-                return WRONG
-            asking.got += 1
-            at += frame.line_size + frame.total_size + 2
-            continue
-        line_size = skip_line(asking.run, asking.fd, unread.data + at, unread.size - at)
-        if line_size < 0:
-            return <int>-line_size
-        if line_size == 0:
-            break
-        at += line_size
-    unread.size -= at
-    if unread.size and at:
-        memmove(unread.data, unread.data + at, unread.size)
-    return FINE if asking.got <= asking.sent else WRONG
+cdef int take_reply(void* taker, const char* data, frame_t* frame) noexcept nogil:
+    cdef asking_t* asking = <asking_t*>taker
+    if asking.got == asking.sent or not is_answer(asking, data, frame):
+        return WRONG
+    asking.got += 1
+    return FINE
 
 
 cdef int work(asking_t* asking, int64_t count, int64_t window) noexcept nogil:
+    cdef inbox_t* unread = &asking.unread
     cdef int64_t piece = max(1, window // 4)
     cdef int64_t free_count
     cdef int64_t under_way
@@ -283,10 +191,8 @@ cdef int work(asking_t* asking, int64_t count, int64_t window) noexcept nogil:
             if code:
                 return code
         under_way = asking.sent - asking.got
-        mark = piece * REPLY_MIN - asking.unread.size
-        wake_at(asking.fd, 1 if under_way <= piece or asking.idle else mark)
-        asking.idle = 0
-        code = take_replies(asking)
+        mark = 1 if under_way <= piece or unread.idle else piece * REPLY_MIN - unread.size
+        code = receive(unread, mark, take_reply, asking)
         if code:
             return code
         if asking.run.stopped:
@@ -328,17 +234,11 @@ def ask(
     asking.base_seq = base_seq
     asking.kind = kind
     asking.sent = asking.got = 0
-    asking.idle = 0
-    asking.unread.size = 0
-    asking.unread.capacity = INBOX_SIZE
-    asking.unread.data = <char*>malloc(INBOX_SIZE)
-    if asking.unread.data == NULL:
-        raise MemoryError
+    open_inbox(&asking.unread, asking.run, fd)
     with nogil:
         code = work(&asking, count, window)
         end_ns = now_ns()
-    seen = asking.unread.data[:min(asking.unread.size, 300)]
-    free(asking.unread.data)
+    seen = close_inbox(&asking.unread)
     if code == WRONG:
         raise exchange_error(code, f"answer {asking.got} of {count} is {seen!r}")
     if code:
