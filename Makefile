@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MOTO := build/moto/bin/moto_server
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
 .PHONY: setup demo test soak soak-streams lint format bench bench-compare bench-store peer-suites fuzz clean
@@ -26,8 +27,14 @@ $(VENV)/.built: $(VENV)/.installed setup.py $(SOURCES)
 demo: setup
 	$(BIN)/tidelog demo --to build/demo
 
-test: setup
+test: setup $(MOTO)
 	$(BIN)/pytest
+
+# A second S3 for the tests. What it brings does not go with our own pins, so it lives apart.
+$(MOTO):
+	$(PYTHON) -m venv $(dir $(MOTO))..
+	$(dir $(MOTO))pip install --quiet --disable-pip-version-check 'moto[s3]==5.2.5' 'Flask==3.1.3' 'flask-cors==6.0.5' \
+		|| { rm -rf $(dir $(MOTO))..; echo "moto is not installed: its tests are skipped"; }
 
 # What it does, and what it has found: docs/how-to/soak.md
 SOAK_SECONDS ?= 60

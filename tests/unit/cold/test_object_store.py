@@ -1,4 +1,4 @@
-"""The same over S3's protocol: a real server from a package, started on free ports of this machine."""
+"""The same over S3's protocol: a real server from a package, and moto, started on free ports of this machine."""
 
 import os
 import shutil
@@ -18,9 +18,13 @@ import pytest
 from tidelog.base.errors import ColdError, ColdMissing
 from tidelog.cold.archive import Archive
 from tidelog.cold.bucket import open_bucket
+from tidelog.cold.compaction import Compaction
+from tidelog.cold.history import find_history, places
+from tidelog.cold.scan import groups
 from unit.cold.test_archive import PLACE, add, payloads
 
 WEED = Path(sys.executable).parent / "weed"
+MOTO = Path(__file__).parents[3] / "build" / "moto" / "bin" / "moto_server"
 START_S = 40.0
 # The S3 server derives a second port from each of its ports, by adding 10,000.
 PORT_MOST = 50_000
@@ -37,30 +41,25 @@ def free_port() -> int:
             return port
 
 
-@pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["seaweedfs", "moto"])
+def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("s3")
+    if request.param == "moto" and not MOTO.exists():
+        pytest.skip("moto lives in an environment of its own, which `make test` makes")
     ports = [free_port() for _ in range(4)]
-    names = ("-master.port", "-volume.port", "-filer.port", "-s3.port")
-    options = [f"{name}={port}" for name, port in zip(names, ports, strict=True)]
     with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [
-                WEED,
-                "server",
-                f"-dir={folder}",
-                "-ip=127.0.0.1",
-                "-ip.bind=127.0.0.1",
-                "-s3",
-                "-volume.max=5",
-                *options,
-            ],
-            stdout=log,
-            stderr=log,
-        )
+        if request.param == "moto":
+            ports = ports[:1]
+            words = [str(MOTO), "-H", "127.0.0.1", "-p", str(ports[0])]
+        else:
+            names = ("-master.port", "-volume.port", "-filer.port", "-s3.port")
+            options = [f"{name}={port}" for name, port in zip(names, ports, strict=True)]
+            where = [f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
+            words = [str(WEED), "server", *where, "-s3", "-volume.max=5", *options]
+        server = subprocess.Popen(words, stdout=log, stderr=log)
         try:
             wait_for(ports, server, folder / "log")
-            url = f"http://127.0.0.1:{ports[3]}"
+            url = f"http://127.0.0.1:{ports[-1]}"
             make_bucket(url)
             yield url
         finally:
@@ -152,6 +151,29 @@ def test_an_archive(url: str) -> None:
     one.trim(15)
     again = Archive(open_bucket(url), PLACE)
     assert payloads(again) == [b"payload %d" % seq for seq in range(11, 41)]
+
+
+def test_files_are_found_scanned_and_merged(url: str) -> None:
+    """COLD-11, and reading by ranges: of a large object only what is asked for crosses the wire."""
+    bucket = open_bucket(url)
+    archive = Archive(bucket, PLACE)
+    for number in range(4):
+        add(archive, number)
+    before = payloads(archive)
+    assert places(bucket) == [PLACE]
+    assert Compaction(bucket, PLACE).run().merged == 4
+    history = find_history(bucket, PLACE.stream)
+    (entry,) = history.manifest.entries
+    found = [
+        payload
+        for group in groups(bucket, entry, 5, 35)
+        for batch in group.batches(["seq", "payload"])
+        for payload in batch.column("payload").to_pylist()
+    ]
+    assert found == before[4:34]
+    bucket.remove(entry.name)
+    with pytest.raises(ColdMissing):
+        list(groups(bucket, entry, 5, 35))
 
 
 def test_a_store_that_is_not_there_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
