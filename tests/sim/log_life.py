@@ -94,7 +94,7 @@ class Follower:
         model = promise.model
         model.committed_seq = log.state().committed_seq
         got = {message.seq: message for message in batch}
-        end_seq = max(got, default=model.committed_seq)
+        end_seq = max(got, default=self.next_seq - 1 if batch.awaited else model.committed_seq)
         wanted = [seq for seq in model.seen(self.patterns) if self.next_seq <= seq <= end_seq]
         assert list(got) == wanted, f"{self.patterns} from {self.next_seq}: {list(got)}, not {wanted}"
         assert all(message == model.messages[seq] for seq, message in got.items())
@@ -216,7 +216,7 @@ class Lives:
 
     def end(self, power: bool) -> None:
         """The process ends, or with it the power."""
-        self.worker.drop_all()
+        self.drop_work()
         self.calm()
         power = power or self.names_doubtful
         self.unsafe = self.unsafe or power
@@ -228,6 +228,9 @@ class Lives:
             self.figures.kills += 1
             self.disk.kill()
         self.disk = self.disk.reopen()
+
+    def drop_work(self) -> None:
+        self.worker.drop_all()
 
     def calm(self) -> None:
         """Nothing fails any more."""
@@ -264,7 +267,7 @@ class Lives:
             self.commit()
             self.worker.run_all()
             self.promise.settled(self.log)
-        self.worker.drop_all()
+        self.drop_work()
         self.disk.kill()
         self.disk = self.disk.reopen()
         before = self.disk.image()
@@ -375,12 +378,15 @@ class Lives:
         for _ in range(1 + self.chance.integer(6)):
             seq = self.pick(list(messages)) if messages else 1
             self.promise.going.add(seq)
-            erase, message = self.one_in(3), messages.pop(seq, None)
+            erase, message = self.one_in(3) and self.may_erase(seq), messages.pop(seq, None)
             assert self.log.remove(seq, erase) is (message is not None)
             self.promise.going.clear()
             if erase and message is not None:
                 self.promise.erasing.add(message.payload[:MARK_SIZE])
         self.wait_deleted(gone - messages.keys())
+
+    def may_erase(self, seq: int) -> bool:  # noqa: ARG002
+        return True
 
     def wait_deleted(self, gone: set[int]) -> None:
         """Hear when that is certain, at the level that the policy has then."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 from tidelog.log.erase import KIND_POS
 from tidelog.log.filter import Filter
@@ -20,6 +21,11 @@ from unit.log.log_model import Model
 
 # How much of the beginning of a payload tells it from all others.
 MARK_SIZE = 22
+
+
+@runtime_checkable
+class Bringer(Protocol):
+    def bring(self, log: Log) -> None: ...
 
 
 @dataclass
@@ -190,6 +196,16 @@ def by_seq(log: Log) -> dict[int, Message]:
 
 def scan(log: Log, filter: Filter, *, backward: bool = False) -> list[Message]:
     reader, messages = log.reader(filter, backward=backward), []
-    while len(batch := reader.read()):
+    while len(batch := reader.read()) or batch.awaited:
         messages += list(batch)
+        if not len(batch):
+            bring(log)
     return messages
+
+
+def bring(log: Log) -> None:
+    """Have something back from where it has gone, if that is in the game at all."""
+    assert log.settings.tiering is not None, "nothing is awaited where everything is here"
+    depot = log.settings.tiering.depot
+    assert isinstance(depot, Bringer)
+    depot.bring(log)

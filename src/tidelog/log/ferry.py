@@ -96,6 +96,7 @@ class Ferry:
     foreign: str = ""  # why nothing is sent any more
     failing: str = ""  # what the last thing that was tried has met; empty: it went well
     halted: bool = False
+    held: bool = False  # something is being erased, and must not be sent first
 
     def __post_init__(self) -> None:
         self.log: Log | None = None
@@ -110,6 +111,7 @@ class Ferry:
         self._again = Backoff()
         self._stale = True  # something has happened by which there may be more to do
         self._age_due_ns = 0  # when the next segment is old enough, in wall time; 0: no one will be
+        self._front_seq = 0
         self._trim_due_ns = 0
         self._trim_wanted = True
         self._forgetting = False
@@ -118,6 +120,8 @@ class Ferry:
 
     def opened(self, log: Log) -> None:
         """The log was opened, or has other settings now."""
+        if self.log is None:
+            self._front_seq = log.store.segments[0].base_seq
         self.log = log
         tiering = log.settings.tiering
         if tiering is None and self.tiering is not None and log.store.husk_end:
@@ -134,8 +138,9 @@ class Ferry:
         """A segment is complete, or has gone, or is not busy any more."""
         self._stale = True
 
-    def removed(self) -> None:
-        """Segments have gone to retention."""
+    def removed(self, front_seq: int) -> None:
+        """Files of segments have gone for certain: the oldest one that is left, or may be, begins there."""
+        self._front_seq = front_seq
         self._stale = self._trim_wanted = True
 
     def tick(self, log: Log) -> None:
@@ -256,7 +261,7 @@ class Ferry:
             segment = log.store.segment_at(self.archived_seq)
             if segment is not log.store.segments[-1]:
                 # Sealed one after the other; and what is busy may be about to be another file.
-                if not segment.sealed or segment.busy:
+                if not segment.sealed or segment.busy or self.held or log.store.unsaid():
                     return None
                 before = self._before(log)
                 if before is not None:
@@ -268,7 +273,7 @@ class Ferry:
         if tiering.keep_ns is not None and (
             self._trim_wanted or (tiering.keep_ns and self.clock.monotonic_ns() >= self._trim_due_ns)
         ):
-            return lambda: self._trim(log)
+            return self._trim
         return None
 
     def _before(self, log: Log) -> Segment | None:
@@ -325,11 +330,12 @@ class Ferry:
     def _is_known(self, segment: Segment) -> bool:
         return segment.base_seq >= self._mine_seq or segment.base_seq in self._checked
 
-    def _trim(self, log: Log) -> None:
+    def _trim(self) -> None:
         assert self.tiering is not None
         assert self.history is not None
         history, keep_ns = self.history, self.tiering.keep_ns
-        first_seq = log.store.segments[0].base_seq
+        # What is not removed for certain may come back with the power, and be wanted.
+        first_seq = self._front_seq
         before_ns = self.clock.now_ns() - keep_ns if keep_ns else None
 
         def done(_: object) -> None:
@@ -392,7 +398,7 @@ class Ferry:
         self._stale = False
         if segment is None or not self._is_known(segment) or segment.busy or not segment.sealed:
             # When that is another way, this is told.
-            self._stale = segment is not None or self.sending or self._next_job(log) is not None
+            self._stale = segment is not None or self.sending or self.held or self._next_job(log) is not None
             return
         # Then something changes.
         self.compactor.cool(segment)

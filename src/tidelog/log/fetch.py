@@ -200,18 +200,22 @@ class Fetcher:
                 self._take(log, segment, path, *answer)
             else:
                 assert error is not None
-                self._failed(segment, error)
+                self._failed(log, segment, error)
             self.on_idle(log)
 
         self.tiering.depot.fetcher.submit(job.run, done)
 
-    def _failed(self, segment: Segment, error: BaseException) -> None:
+    def _failed(self, log: Log, segment: Segment, error: BaseException) -> None:
         if not isinstance(error, TidelogError | ValueError):
             raise error
         self._again.failed(self.clock.monotonic_ns())
         self.figures.failures += 1
         self.failing = str(error)
         self.trouble(error)
+        if isinstance(error, DiskFailed):
+            # It may be full; what is here twice should not be the reason.
+            for one in list(self.warm):
+                self._let_go(log, one)
         if self.waiting:
             self.wanted[segment] = None
 
@@ -239,12 +243,16 @@ class Fetcher:
         for segment in sorted(self.warm, key=last_use):
             if len(self.warm) <= COLD_WARM_LEAST or size <= self.tiering.warm_size:
                 break
-            warm = segment.warm
-            if segment is not newest and warm is not None:
-                size -= warm.side.size
-                log.store.warm_now(segment, None)
-                self.warm.remove(segment)
-                self._remove(warm)
+            if segment is not newest and segment.warm is not None:
+                size -= segment.warm.side.size
+                self._let_go(log, segment)
+
+    def _let_go(self, log: Log, segment: Segment) -> None:
+        warm = segment.warm
+        self.warm.remove(segment)
+        if warm is not None:
+            log.store.warm_now(segment, None)
+            self._remove(warm)
 
     def _remove(self, warm: Segment) -> None:
         disk, path = self.disk, warm.path

@@ -135,6 +135,7 @@ class Keeper:
             self.eraser.tick(log)
             # What asks for erasing is kept until that is done.
             self.compactor.held = self.eraser.pending
+            self.ferry.held = self.eraser.pending
             self.ferry.tick(log)
             self.compactor.tick(log)
 
@@ -203,9 +204,9 @@ class Keeper:
         def done(_: object, error: BaseException | None) -> None:
             self._removing = False
             self.figures.removed += len(removed)
-            self.ferry.removed()
             for _segment in removed:
                 self._doomed.popleft()
+            self.ferry.removed((self._doomed or log.store.segments)[0].base_seq)
             if error is not None:
                 self.trouble(error)
                 self._retry_ns = self.clock.monotonic_ns() + KEEPER_RETRY_NS
