@@ -70,7 +70,7 @@ class Compaction:
         return done
 
     def steps(self, done: Done) -> Iterator[Done]:
-        """The same step by step, for whoever shows how far it is."""
+        """The same file by file, for whoever shows how far it is."""
         for run in runs(self.archive.manifest.entries, self._file_size):
             entry = self._merge(run)
             if entry is not None:
@@ -79,7 +79,6 @@ class Compaction:
                 done.size += entry.size
             yield done
         done.removed += self._sweep()
-        yield done
 
     def _merge(self, run: Run) -> Entry | None:
         """None: somebody else has taken the run apart meanwhile."""

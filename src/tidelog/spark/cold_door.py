@@ -7,12 +7,14 @@ What it promises
     is asked.
   * Files that compaction has replaced meanwhile are looked for in the newest manifest; what was handed on does not
     come again.
+  * A store that is away, or a file that is damaged, costs nothing where the server has the same: the rest is its.
 
 How it works: row groups are the unit. One question for each file compares how many messages its row groups and the
 server have; a copy in which nothing can come any more is the same if it has the same number. Columns go on as
 Parquet's reader makes them; subjects are matched by regular expressions over the distinct ones.
 """
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +22,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tidelog.base.errors import ColdMissing
+from tidelog.base.errors import ColdError, ColdMissing
 from tidelog.client.jetstream.desk import JetStream
 from tidelog.client.jetstream.own import count_ranges
 from tidelog.cold.bucket import open_bucket
@@ -32,6 +34,7 @@ from tidelog.spark.plan import Piece
 from tidelog.spark.row import MessageColumns, from_cold
 from tidelog.spark.state import ask_state
 
+LOG = logging.getLogger("tidelog.spark")
 COLUMNS = ("seq", "ts", "subject", "payload")
 
 
@@ -75,6 +78,15 @@ class ColdDoor:
 
     def read(self, piece: Piece, watch: Watch) -> Iterator[MessageColumns]:
         self.reached = piece.start_seq
+        try:
+            yield from self._read_newest(piece, watch)
+        except ColdError as error:
+            if self._server is None or self.reached < self._server.held_seq:
+                raise
+            LOG.warning("%s; the server is asked for what is behind %d", error, self.reached - 1)
+
+    def _read_newest(self, piece: Piece, watch: Watch) -> Iterator[MessageColumns]:
+        """By another manifest, if this one is too old."""
         history = self._history
         while True:
             try:

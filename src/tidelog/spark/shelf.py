@@ -64,7 +64,13 @@ class Shelf:
         self._histories.pop(stream, None)
         if known.bucket is None or known.place is None:
             return None
-        history = read_history(known.bucket, known.place)
+        try:
+            history = read_history(known.bucket, known.place)
+        except ColdError as error:
+            if self._options.cold_url:
+                raise
+            LOG.warning("the history of %s cannot be read now (%s): the server is asked", stream, error)
+            return None
         if not history.manifest.entries:
             return None
         self._histories[stream] = history

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidelog.base.errors import ApiError, ColdMissing
+from tidelog.base.errors import ApiError, ColdError, ColdMissing
 from tidelog.client.jetstream import JetStream, Publisher, StreamReader
 from tidelog.client.jetstream.block import BlockReader
 from tidelog.client.jetstream.own import log_info
 from tidelog.cold import table
 from tidelog.cold.archive import Archive, Place, entry_of
-from tidelog.cold.bucket import open_bucket
+from tidelog.cold.bucket import StoreBucket, open_bucket
 from tidelog.cold.export import ColdTarget, Export
 from tidelog.cold.history import find_history
 from tidelog.spark.batch import BatchReader
@@ -232,7 +232,38 @@ def test_files_that_compaction_has_replaced_are_looked_for(stage: Stage) -> None
     assert rows == list(range(1, 201))
     # One that is in the newest manifest, and not in the store, is no hole that anybody passes over.
     bucket.remove(merged)
+    assert brief(stage.rows(name, coldUrl=url)) == stage.held(name)
     with pytest.raises(ColdMissing):
+        stage.rows(name, coldUrl=url, readFrom="cold")
+
+
+class Unwell(StoreBucket):
+    """A store that fails some of what is asked of it."""
+
+    chance = random.Random(3)
+    share = 0.5
+
+    def __init__(self, url: str, *, make: bool) -> None:
+        assert not make
+        self.__dict__ |= open_bucket(url).__dict__
+
+    def source(self, name: str) -> Any:
+        if self.chance.random() < self.share:
+            raise ColdError(f"cannot read {name}: the store is away")
+        return super().source(name)
+
+
+def test_a_store_that_is_unwell_costs_no_rows(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SPARK-1: what the server has, it gives."""
+    name = stage.stream(300)
+    url = stage.archive(name, 1, list(range(20, 300, 20)))
+    monkeypatch.setattr("tidelog.spark.cold_door.open_bucket", Unwell)
+    for _ in range(5):
+        assert brief(stage.rows(name, coldUrl=url, minPartitions=3)) == stage.held(name)
+    stage.js.purge_stream(name, seq=100)
+    monkeypatch.setattr(Unwell, "share", 1)
+    assert brief(stage.rows(name, coldUrl=url, startingOffsets=100)) == stage.held(name)
+    with pytest.raises(ColdError, match="the store is away"):
         stage.rows(name, coldUrl=url)
 
 
