@@ -1,8 +1,8 @@
 """Servers and a session for the tests of Spark.
 
 The suites of the source and the sink run against the original and against Tidelog, the others against Tidelog; all of
-them against both with TIDELOG_SPARK_SERVERS=all. One JVM serves all modules; a session is made for each, so that what
-one module sets does not reach the next.
+them against both with TIDELOG_SPARK_SERVERS=all. One Spark serves all modules, unless a test ends it, with a session
+for each, so that what one module sets does not reach the next.
 """
 
 import os
@@ -33,11 +33,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("stage", kinds, indirect=True, scope="module")
 
 
+@pytest.fixture(scope="session")
+def running() -> Iterator[list[Any]]:
+    """What has been started; the last of them is there until the end."""
+    started: list[Any] = []
+    yield started
+    for session in started:
+        session.stop()
+
+
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    session = tidelog.spark.session("tests", master="local[2]")
-    yield session
-    session.stop()
+def spark(running: list[Any]) -> Any:
+    running.append(tidelog.spark.session("tests", master="local[2]"))
+    return running[-1].newSession()
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,8 @@ def spark_command(
     table.add_row("Spark, into a Python sink that throws rows away", f"{figures.away:,.0f}")
     console.print(table)
     console.print(f"limit: {figures.limit}")
-    tell_processors(tasks, figures.server_cpu_s, figures.spark_cpu_s, console)
+    tell_processors("read", tasks, figures.server_cpu_s, figures.spark_cpu_s, console)
+    tell_processors("written", tasks, figures.sink_server_cpu_s, figures.sink_spark_cpu_s, console)
     ours, rate = figures.trigger_s * 1000, figures.rate_trigger_s * 1000
     console.print(f"a micro-batch of one row: {ours:,.0f} ms; of Spark's rate source: {rate:,.0f} ms")
 
@@ -168,13 +169,13 @@ def bench_cold(rows: int, size: int, tasks: int, rounds: int) -> None:
         table.add_row(what, f"{rate:,.0f}")
     console.print(table)
     console.print(f"limit: {figures.limit}; {figures.size / rows:.0f} bytes a row in the files")
-    tell_processors(tasks, figures.server_cpu_s, figures.spark_cpu_s, console)
+    tell_processors("read", tasks, figures.server_cpu_s, figures.spark_cpu_s, console)
 
 
-def tell_processors(tasks: int, server_cpu_s: float, spark_cpu_s: float, console: Console) -> None:
+def tell_processors(what: str, tasks: int, server_cpu_s: float, spark_cpu_s: float, console: Console) -> None:
     server_us, spark_us = server_cpu_s * 1e6, spark_cpu_s * 1e6
     console.print(
-        f"processor time per row: server {server_us:.2f} us, Spark {spark_us:.2f} us; "
+        f"processor time of a row {what}: server {server_us:.2f} us, Spark {spark_us:.2f} us; "
         f"{tasks} processors of their own allow {tasks * 1e6 / max(server_us + spark_us, 0.01):,.0f} rows/s"
     )
 

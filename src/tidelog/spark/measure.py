@@ -65,8 +65,11 @@ class Figures:
     away: float
     trigger_s: float
     rate_trigger_s: float
+    # Processor time of a row that is read, and of one that is written.
     server_cpu_s: float
     spark_cpu_s: float
+    sink_server_cpu_s: float
+    sink_spark_cpu_s: float
 
     @property
     def limit(self) -> str:
@@ -160,21 +163,18 @@ def measure(
 
     made_up = {"rows": str(rows), "size": str(size), "tasks": str(tasks)}
     expected = (rows, (state.first_seq + state.end_seq - 1) * rows // 2)
-    rates, spent = {}, [0.0, 0.0]
-    for name, act, wanted in (
+    rates, spent = {}, {}
+    works: tuple[tuple[str, Callable[[], tuple[int, int]], tuple[int, int] | None], ...] = (
         ("door", door, expected),
         ("spark", through("tidelog", {**options, "minPartitions": str(tasks)}), expected),
         ("channel", through("tidelog_made_up", made_up), None),
-    ):
+        ("sink", _writing(spark, options, "sink", rows, size, tasks), (rows, 0)),
+        ("away", _writing(spark, options, "away", rows, size, tasks), (rows, 0)),
+    )
+    for name, act, wanted in works:
         tell(name)
-        before = processor_time(server_pid)
-        rates[name] = rows / best(act, rounds, wanted)
-        after = processor_time(server_pid)
-        if name == "spark":
-            spent = [(last - first) / (rounds + 1) / rows for first, last in zip(before, after, strict=True)]
-    for name in ("sink", "away"):
-        tell(name)
-        rates[name] = rows / best(_writing(spark, options, name, rows, size, tasks), rounds, (rows, 0))
+        seconds, spent[name] = best(act, rounds, wanted, server_pid)
+        rates[name] = rows / seconds
     tell("trigger")
     ours = spark.readStream.format("tidelog").options(**{**options, "startingOffsets": "earliest"})
     trigger_s = median_trigger(ours.option("maxOffsetsPerTrigger", 1).load(), directory / "ours")
@@ -189,8 +189,10 @@ def measure(
         away=rates["away"],
         trigger_s=trigger_s,
         rate_trigger_s=rate_s,
-        server_cpu_s=spent[0],
-        spark_cpu_s=spent[1],
+        server_cpu_s=spent["spark"][0] / rows,
+        spark_cpu_s=spent["spark"][1] / rows,
+        sink_server_cpu_s=spent["sink"][0] / rows,
+        sink_spark_cpu_s=spent["sink"][1] / rows,
     )
 
 
@@ -225,10 +227,15 @@ def _writing(
     return store if name == "sink" else throw_away
 
 
-def best(act: Callable[[], tuple[int, int]], rounds: int, expected: tuple[int, int] | None) -> float:
-    """Seconds of the fastest round; one before them warms up."""
+def best(
+    act: Callable[[], tuple[int, int]], rounds: int, expected: tuple[int, int] | None, server_pid: int
+) -> tuple[float, tuple[float, float]]:
+    """Seconds of the fastest round, and processor time of one, of the server and of Spark; one before warms up."""
     times = []
-    for _ in range(rounds + 1):
+    before = (0.0, 0.0)
+    for number in range(rounds + 1):
+        if number == 1:
+            before = processor_time(server_pid)
         start = time.perf_counter()
         found = act()
         times.append(time.perf_counter() - start)
@@ -236,7 +243,10 @@ def best(act: Callable[[], tuple[int, int]], rounds: int, expected: tuple[int, i
             raise TidelogError(
                 f"read {found[0]:,} rows with sum {found[1]:,}, and not {expected[0]:,} with {expected[1]:,}"
             )
-    return min(times[1:])
+    server_s, spark_s = (
+        (last - first) / rounds for first, last in zip(before, processor_time(server_pid), strict=True)
+    )
+    return min(times[1:]), (server_s, spark_s)
 
 
 def median_trigger(frame: Any, directory: Path) -> float:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from tidelog.base.errors import TidelogError
 from tidelog.spark.link import Link
-from tidelog.spark.measure import NEAR, MadeUp, best, processor_time
+from tidelog.spark.measure import NEAR, MadeUp, best
 from tidelog.spark.option import read_options
 from tidelog.spark.plan import Piece
 from tidelog.spark.survey import survey_of
@@ -90,19 +90,16 @@ def measure_cold(
             expected,
         ),
     }
-    rates, spent = {}, (0.0, 0.0)
+    rates, spent = {}, {}
     for name, (act, wanted) in acts.items():
         tell(name)
-        before = processor_time(server_pid)
-        rates[name] = rows / best(act, rounds, wanted)
-        after = processor_time(server_pid)
-        if name == "spark":
-            server, others = (
-                (last - first) / (rounds + 1) / rows for first, last in zip(before, after, strict=True)
-            )
-            spent = (server, others)
+        seconds, spent[name] = best(act, rounds, wanted, server_pid)
+        rates[name] = rows / seconds
+    server_s, spark_s = spent["spark"]
     stored = sum(entry.size for entry in entries)
-    return ColdFigures(rows=rows, size=stored, server_cpu_s=spent[0], spark_cpu_s=spent[1], **rates)
+    return ColdFigures(
+        rows=rows, size=stored, server_cpu_s=server_s / rows, spark_cpu_s=spark_s / rows, **rates
+    )
 
 
 def plan(options: Mapping[str, str]) -> Piece:
