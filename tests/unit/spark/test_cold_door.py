@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidelog.base.errors import ApiError, ColdError, ColdMissing
+from tidelog.base.errors import ApiError, ColdError, ColdMissing, NoResponders
 from tidelog.client.jetstream import JetStream, Publisher, StreamReader
 from tidelog.client.jetstream.block import BlockReader
 from tidelog.client.jetstream.own import log_info
@@ -116,18 +116,19 @@ def test_rows_are_those_of_the_other_doors(stage: Stage, seed: int) -> None:
     """SPARK-1: hot, cold and mixed, over ranges, filters, and deletes before and after archiving."""
     chance = random.Random(seed)
     name = stage.stream(COUNT, chance=chance, deleted=80)
-    url = stage.archive(name, 1, sorted(chance.sample(range(2, 500), 4)))
+    url = stage.archive(name, 1, sorted({*chance.sample(range(2, 500), 4), 310}))
     archived = {message[0]: message for message in stage.held(name)}
     stage.delete(name, [*chance.sample(range(1, COUNT), 15), *range(333, 360)])
-    let_go = (0, 100, 300)[seed]
+    let_go = (0, 100, 300)[seed % 3]
     if let_go:
         stage.js.purge_stream(name, seq=let_go)
     held = stage.held(name)
-    # What the server has let go of is there as it was archived.
+    # What the server has let go of is there as it was archived, all in front of its first message.
+    let_go = let_go and held[0][0]
     truth = [archived[seq] for seq in sorted(archived) if seq < let_go] + held
     reach = find_history(open_bucket(url), name).end_seq
     for case in range(24):
-        start, end = sorted(chance.sample(range(1, COUNT + 2), 2))
+        start, end = sorted(chance.sample(range(truth[0][0], COUNT + 2), 2))
         subjects = FILTERS[case % len(FILTERS)].format(name)
         patterns = [each.encode() for each in subjects.split(",") if each] or [b">"]
         options: dict[str, object] = {
@@ -163,6 +164,20 @@ def test_rows_of_history_ask_the_server_for_no_message(stage: Stage, monkeypatch
     assert brief(stage.rows(name, coldUrl=url, endingOffsets=150)) == stage.held(name)[:149]
     with pytest.raises(TypeError):
         stage.rows(name, coldUrl=url, endingOffsets=151)
+
+
+def test_another_server_has_no_history(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not say which log a stream has."""
+
+    def nobody(*_: object) -> None:
+        raise NoResponders("nobody listens")
+
+    name = stage.stream(10)
+    url = stage.archive(name, 1, [5])
+    monkeypatch.setattr("tidelog.spark.shelf.log_info", nobody)
+    assert len(stage.rows(name)) == 10
+    with pytest.raises(OptionError, match=r"option 'coldUrl': .* with option 'readFrom' at cold"):
+        stage.rows(name, coldUrl=url)
 
 
 def test_times_are_found_in_history(stage: Stage) -> None:
