@@ -48,6 +48,7 @@ from tidelog.log.walk import reason
 
 _SEGMENT = re.compile(r"\d{20}\.seg")
 _INDEX = re.compile(r"\d{20}\.idx")
+_WARM = re.compile(r"\d{20}-\d+\.warm")  # a copy, which opening removes
 _NEW = ".new"
 _KNOWN = {snapshot.FILE_NAME, ceiling.FILE_NAME, ceiling.DOUBT_NAME, cursor.FILE_NAME}
 # A store has levels of directories; one that leads back into itself does not end.
@@ -238,7 +239,7 @@ class _Check:
                 self.repairable(name, "was being written when the process ended", self.remove(name))
             elif _INDEX.fullmatch(name) and name[:-4] not in segments:
                 self.say(Severity.NOTE, name, "an index without its segment")
-            elif not (_SEGMENT.fullmatch(name) or _INDEX.fullmatch(name) or name in _KNOWN):
+            elif name not in _KNOWN and not any(kind.fullmatch(name) for kind in (_SEGMENT, _INDEX, _WARM)):
                 self.stray(name)
 
     def begun(self, bases: list[int], names: list[str]) -> list[int]:
