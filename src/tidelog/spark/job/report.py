@@ -7,8 +7,10 @@
 The picture shows the messages of each minute, and the subjects that have most.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ from tidelog.base.errors import TidelogError
 SHOWN = 12
 # Minutes in the picture: more than it has points.
 MINUTES = 10_000
+MINUTE = timedelta(minutes=1)
+# What the picture shows at least.
+LEAST = 12 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ class Report:
 
 def _draw(path: Path, minutes: list[tuple[Any, int]], subjects: list[tuple[str, int]]) -> None:
     try:
+        from matplotlib import dates
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -109,13 +115,28 @@ def _draw(path: Path, minutes: list[tuple[Any, int]], subjects: list[tuple[str, 
     figure = Figure(figsize=(10, 7), layout="constrained")
     FigureCanvasAgg(figure)
     above, below = figure.subplots(2, 1)
-    above.plot([minute for minute, _ in minutes], [count for _, count in minutes], marker=".", linewidth=1)
+    shape = list(steps(minutes))
+    above.fill_between([minute for minute, _ in shape], [count for _, count in shape], step="post")
     above.set_title("Messages per minute")
     above.set_ylim(bottom=0)
-    above.tick_params(axis="x", rotation=30)
+    if minutes:
+        # One minute alone would be a point in years.
+        first, last = minutes[0][0], minutes[-1][0] + MINUTE
+        above.set_xlim(first - MINUTE, max(last + MINUTE, first + LEAST))
+    locator = dates.AutoDateLocator()
+    above.xaxis.set_major_locator(locator)
+    above.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     names = [subject for subject, _ in subjects][::-1]
     below.barh(names, [count for _, count in subjects][::-1])
     below.set_title(f"Messages by subject (the {len(names)} that have most)")
     for axes in (above, below):
         axes.grid(visible=True, alpha=0.3)
     figure.savefig(path, dpi=110)
+
+
+def steps(minutes: list[tuple[Any, int]]) -> Iterator[tuple[Any, int]]:
+    """Each count holds for its minute; nothing came in those that are not there."""
+    for (minute, count), following in zip_longest(minutes, minutes[1:]):
+        yield minute, count
+        if following is None or following[0] != minute + MINUTE:
+            yield minute + MINUTE, 0
