@@ -1,11 +1,11 @@
-# make setup | demo | test | soak | soak-streams | lint | bench | bench-compare | bench-store | peer-suites | fuzz | clean
+# make setup | demo | test | soak | soak-streams | soak-cold | lint | bench | bench-compare | bench-store | peer-suites | fuzz | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MOTO := build/moto/bin/moto_server
 SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 
-.PHONY: setup demo test soak soak-streams lint format bench bench-compare bench-store peer-suites fuzz clean
+.PHONY: setup demo test soak soak-streams soak-cold lint format bench bench-compare bench-store peer-suites fuzz clean
 .DEFAULT_GOAL := setup
 
 setup: $(VENV)/.built
@@ -48,6 +48,12 @@ SOAK_KILLS ?= 100
 
 soak-streams: setup
 	PYTHONPATH=tests $(BIN)/python -m crash.stream_soak --kills $(SOAK_KILLS)
+
+# And for servers that send history to the cold tier.
+COLD_KILLS ?= 200
+
+soak-cold: setup
+	PYTHONPATH=tests $(BIN)/python -m crash.cold_soak --kills $(COLD_KILLS)
 
 lint: setup
 	$(BIN)/ruff check src tests fuzz

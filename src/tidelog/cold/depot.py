@@ -107,6 +107,7 @@ class ArchiveHistory:
         self.log_id = log_id
         self._noting: Noting | None = None
         self._archive: Archive | None = None
+        self._view: Archive | None = None  # for reading, as it was seen last
 
     def _open(self) -> Archive:
         from tidelog.cold.archive import Archive, Place
@@ -157,19 +158,17 @@ class ArchiveHistory:
             )
 
     def rows(self, start_seq: int, end_seq: int) -> list[Columns]:
-        from tidelog.cold.table import to_columns
-
-        archive = self._open()
-        for last in (False, True):
-            entries = overlapping(archive.manifest.entries, start_seq, end_seq)
+        known = self._view
+        if known is not None and known.manifest.end_seq >= end_seq:
             try:
-                return [to_columns(within(archive.read(entry), start_seq, end_seq)) for entry in entries]
+                return read_rows(known, start_seq, end_seq)
             except ColdMissing:
-                if last:
-                    raise
-                # Somebody may have merged some files, and removed them.
-                archive.manifest = archive.book.newest()
-        raise AssertionError("one of the two tries returns or raises")
+                # Somebody has merged some files, and removed them.
+                self._view = None
+        archive = self._view = self._open()
+        if archive.manifest.end_seq < end_seq:
+            raise ColdMissing(f"{archive.place.folder} does not go up to {end_seq - 1}")
+        return read_rows(archive, start_seq, end_seq)
 
     def trim(self, start_seq: int, before_ns: int | None) -> None:
         archive = self._sent()
@@ -188,6 +187,13 @@ class ArchiveHistory:
 
 def overlapping(entries: tuple[Entry, ...], start_seq: int, end_seq: int) -> list[Entry]:
     return [entry for entry in entries if entry.start_seq < end_seq and entry.end_seq > start_seq]
+
+
+def read_rows(archive: Archive, start_seq: int, end_seq: int) -> list[Columns]:
+    from tidelog.cold.table import to_columns
+
+    entries = overlapping(archive.manifest.entries, start_seq, end_seq)
+    return [to_columns(within(archive.read(entry), start_seq, end_seq)) for entry in entries]
 
 
 def within(table: Any, start_seq: int, end_seq: int) -> Any:

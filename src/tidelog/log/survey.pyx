@@ -125,7 +125,7 @@ cdef class Survey:
         if not add_message(&self.outline, head.seq, pos, head.ts_ns, head.size):
             return False
         # Limits and figures count what was stored, wherever it is now.
-        self.outline.message_bytes += whole_size(head) - head.size
+        self.outline.message_bytes += <uint64_t>whole_size(head) - <uint64_t>head.size
         # What is erased is deleted: it has no subject any more, and need not expire.
         if head.flags & ERASED:
             return True

@@ -133,6 +133,20 @@ def test_husks_are_opened_without_the_history(clean: bool, power: bool) -> None:
     assert house.walk(backward=True) == gone
 
 
+def test_messages_that_are_smaller_than_their_shells_are_counted_right() -> None:
+    house = ColdHouse()
+    for number in range(600):
+        house.log.append(b"s", b"xyz"[: number % 4])
+    house.settle()
+    state, cold = house.log.state(), house.log.store.cold_size
+    assert house.husks() > 2
+    assert cold < state.size
+    for name in [name for name in house.disk.list("log") if name.endswith(".idx")]:
+        house.disk.remove(f"log/{name}")
+    house.crash()
+    assert (house.log.state(), house.log.store.cold_size) == (state, cold)
+
+
 def test_an_index_file_is_made_again_from_the_husk() -> None:
     house, messages = filled()
     house.remove([9])
