@@ -387,6 +387,10 @@ RESTORE_IDLE_NS = 5_000_000_000
 SNAPSHOT_WAIT_NS = 2_000_000_000
 # The largest frame that readers of snappy streams take.
 ARCHIVE_FRAME_SIZE = 64 * KIB
+# What a frame of an archive may become that another server made: the most that S2 puts into one. And the largest record
+# in it, as that server takes no larger ones.
+ARCHIVE_BLOCK_SIZE = 4 * MIB
+ARCHIVE_RECORD_SIZE = 64 * MIB
 # Files that go away while they are opened for an archive: it is begun again so often.
 ARCHIVE_TRIES = 5
 

@@ -12,6 +12,8 @@ from tidelog.base.errors import ConfigError, StorageError
 from tidelog.disk.disk import Disk
 from tidelog.disk.memory import MemoryDisk
 from tidelog.log.log import Log
+from tidelog.log.policy import THROUGHPUT
+from tidelog.log.recover import open_log
 from tidelog.log.settings import LogSettings
 from tidelog.stream import failure
 from tidelog.stream.advisory import CREATE, DELETE, MODIFY, Events
@@ -26,6 +28,7 @@ from tidelog.stream.direct import Direct
 from tidelog.stream.failure import ApiFailure, expect
 from tidelog.stream.gate import Gate
 from tidelog.stream.post import Post
+from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import MEMORY, StreamConfig, StreamSource
 from tidelog.stream.surroundings import AccountLimits, ServerLimits
@@ -194,6 +197,13 @@ class AccountStreams:
             return self.engine.disk, self.engine.catalog.begin(self.name, config.name)
         except StorageError as error:
             raise failure.STREAM_RESTORE(err=str(error)) from error
+
+    def restored_log(self, config: StreamConfig, disk: Disk, path: str) -> Log:
+        """The log of a stream that comes back message by message: nothing of it may go before it is complete."""
+        engine = self.engine
+        plain = StreamConfig(name=config.name, storage=config.storage)
+        settings = log_settings(plain, THROUGHPUT)
+        return open_log(disk, f"{path}/{LOG}", settings, engine.clock, engine.worker, sync_names=False)[0]
 
     def restore(self, config: StreamConfig, about: Description, disk: Disk, path: str) -> Stream:
         """Its files are there: it exists from now on."""

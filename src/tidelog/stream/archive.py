@@ -1,13 +1,11 @@
 """Archives: a whole stream as a row of bytes, for backups. docs/formats/archive.md has the bytes.
 
     pieces = Packer(members(stream, consumers=True)).read(size)        b"" at the end
-    unpacker = Unpacker(disk, directory)
-    unpacker.feed(data), unpacker.close()                              puts the files of the stream below `directory`
+
+What reads one back is `unpack`.
 
 Promises
   * An archive is the stream at one moment: what comes or goes while it is read is not in it.
-  * Reading one back puts nothing anywhere but below the directory, whatever the bytes are, and what is not whole is
-    refused (ARCHIVE-1).
 
 How: the outside is what tools of NATS can read, a snappy stream (in which nothing is compressed) around a tar. In it
 are the files of the log as they are. Segments only grow or are replaced by new files, so those that are opened at the
@@ -41,7 +39,7 @@ NAME = re.compile(
 )
 BLOCK = 512
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
-STREAM_ID, PLAIN, PADDING = 0xFF, 0x01, 0xFE
+STREAM_ID, PACKED, PLAIN = 0xFF, 0x00, 0x01
 MASK_DELTA = 0xA282EAD8
 
 
@@ -163,128 +161,3 @@ def tarred(found: list[Member]) -> Iterator[bytes]:
 def masked(crc: int) -> int:
     """As checksums stand in a snappy stream."""
     return ((crc >> 15 | crc << 17) + MASK_DELTA) & 0xFFFF_FFFF
-
-
-# ---- unpacking ----
-
-
-class Unpacker:
-    def __init__(self, disk: Disk, directory: str) -> None:
-        self.disk = disk
-        self.directory = directory
-        self.description: Description | None = None
-        self.size = 0  # bytes that came
-        self._frames = bytearray()
-        self._tar = bytearray()
-        self._file: File | None = None
-        self._text: bytearray | None = None
-        self._left = 0  # of the member that is being read
-        self._padding = 0
-        self._begun = False
-        self._ended = False
-
-    def feed(self, data: bytes) -> None:
-        """More of the archive. Raises StorageError."""
-        self.size += len(data)
-        self._frames += data
-        if self._frames and not self._begun and self._frames[0] != STREAM_ID:
-            raise StorageError("this is no archive of a stream")
-        frames, pos = self._frames, 0
-        while len(frames) - pos >= 4:
-            size = int.from_bytes(frames[pos + 1 : pos + 4], "little")
-            if len(frames) - pos < 4 + size:
-                break
-            self._take_frame(frames[pos], bytes(frames[pos + 4 : pos + 4 + size]))
-            pos += 4 + size
-        del frames[:pos]
-
-    def close(self) -> Description:
-        """That was all; what was put down is synced."""
-        if self._frames or not self._ended or self.description is None:
-            raise StorageError("the archive is not complete")
-        for directory in (f"{self.directory}/{LOG}", self.directory):
-            if self.disk.exists(directory):
-                self.disk.sync_directory(directory)
-        return self.description
-
-    def abandon(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _take_frame(self, kind: int, body: bytes) -> None:
-        if not self._begun:
-            self._begun = True
-        elif kind == PLAIN:
-            data = body[4:]
-            if int.from_bytes(body[:4], "little") != masked(checksum(data)):
-                raise StorageError("the archive is damaged")
-            self._take_tar(data)
-        elif kind < 0x80:
-            raise StorageError("the archive is compressed in a way that only the server that made it reads")
-
-    def _take_tar(self, data: bytes) -> None:
-        self._tar += data
-        tar = self._tar
-        while tar and not self._ended:
-            if self._left:
-                part = bytes(tar[: self._left])
-                self._put(part)
-                self._left -= len(part)
-                del tar[: len(part)]
-                if self._left == 0:
-                    self._finish_member()
-            elif self._padding:
-                size = min(self._padding, len(tar))
-                self._padding -= size
-                del tar[:size]
-            elif len(tar) < BLOCK:
-                return
-            else:
-                self._begin_member(bytes(tar[:BLOCK]))
-                del tar[:BLOCK]
-
-    def _begin_member(self, head: bytes) -> None:
-        if not head.strip(b"\0"):
-            self._ended = True
-            return
-        try:
-            info = tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
-        except tarfile.TarError as error:
-            raise StorageError(f"the archive is damaged: {error}") from None
-        if not info.isreg() or NAME.fullmatch(info.name) is None:
-            raise StorageError(f"the archive was not made by this kind of server: it has {info.name!r} in it")
-        if (info.name == DESCRIPTION) != (self.description is None):
-            raise StorageError("the archive does not begin with what it is")
-        self._left = info.size
-        self._padding = -info.size % BLOCK
-        if info.name == DESCRIPTION:
-            self._text = bytearray()
-        else:
-            path = f"{self.directory}/{info.name}"
-            self.disk.make_directory(path.rpartition("/")[0])
-            self._file = self.disk.create(path)
-        if info.size == 0:
-            self._finish_member()
-
-    def _put(self, part: bytes) -> None:
-        if self._text is not None:
-            self._text += part
-        elif self._file is not None:
-            self._file.append([part])
-
-    def _finish_member(self) -> None:
-        if self._text is not None:
-            try:
-                self.description = msgspec.json.decode(self._text, type=Description)
-            except msgspec.MsgspecError as error:
-                raise StorageError(f"the archive cannot be read: {error}") from None
-            if self.description.version != VERSION:
-                raise StorageError(
-                    f"the archive is of version {self.description.version}; this program reads {VERSION}"
-                )
-            self._text = None
-        elif self._file is not None:
-            self._file.sync()
-            self._file.close()
-            self._file = None

@@ -6,10 +6,16 @@ import pytest
 
 from tidelog.base.errors import StorageError
 from tidelog.disk.memory import MemoryDisk
+from tidelog.log.log import Log
 from tidelog.log.record import checksum
-from tidelog.stream.archive import IDENTIFIER, Member, Packer, Unpacker, masked, members
+from tidelog.stream.archive import IDENTIFIER, Member, Packer, masked, members
 from tidelog.stream.stream import Stream
+from tidelog.stream.unpack import Unpacker
 from unit.stream.shore import Shore, contents
+
+
+def no_log() -> Log:
+    raise AssertionError("archives of ours have logs as they are")
 
 
 def packed(stream: Stream, size: int = 1000) -> bytes:
@@ -55,7 +61,7 @@ def test_a_stream_comes_back_as_it_was(stream: Stream, storage: str) -> None:
     config = stream.config.copy()
     config.storage = storage
     disk, path = there.account.begin_restore(config)
-    unpacker = Unpacker(disk, path)
+    unpacker = Unpacker(disk, path, no_log)
     for start in range(0, len(data), 777):
         unpacker.feed(data[start : start + 777])
     found = there.account.restore(config, unpacker.close(), disk, path)
@@ -81,7 +87,7 @@ def test_what_comes_while_it_is_packed_is_not_in_it(stream: Stream) -> None:
         parts.append(piece)
     there = Shore()
     disk, path = there.account.begin_restore(stream.config)
-    unpacker = Unpacker(disk, path)
+    unpacker = Unpacker(disk, path, no_log)
     unpacker.feed(b"".join(parts))
     assert contents(there.account.restore(stream.config, unpacker.close(), disk, path)) == before
 
@@ -90,7 +96,7 @@ def test_what_is_not_whole_is_refused(stream: Stream) -> None:
     """ARCHIVE-1"""
     data = packed(stream)
     for cut in (0, 5, 100, 5000, len(data) - 600, len(data) - 1):
-        unpacker = Unpacker(MemoryDisk(), "here")
+        unpacker = Unpacker(MemoryDisk(), "here", no_log)
         unpacker.feed(data[:cut])
         with pytest.raises(StorageError, match="not complete"):
             unpacker.close()
@@ -98,15 +104,16 @@ def test_what_is_not_whole_is_refused(stream: Stream) -> None:
     broken = bytearray(data)
     broken[20_000] ^= 1
     with pytest.raises(StorageError, match="damaged"):
-        Unpacker(MemoryDisk(), "here").feed(bytes(broken))
+        Unpacker(MemoryDisk(), "here", no_log).feed(bytes(broken))
 
 
 @pytest.mark.parametrize(
     ("data", "why"),
     [
         (b"no archive at all", "no archive"),
-        (IDENTIFIER + b"\x00\x04\x00\x00abcd", "compressed"),
-        (IDENTIFIER + framed(tar_head("meta.inf", 5) + b"xxxxx" + bytes(507)), "not made by"),
+        (IDENTIFIER + b"\x00\x05\x00\x00abcd\xff", "damaged"),
+        (IDENTIFIER + b"\x02\x04\x00\x00abcd", "kind 2"),
+        (IDENTIFIER + framed(tar_head("index.html", 5) + b"xxxxx" + bytes(507)), "does not begin"),
         (IDENTIFIER + framed(tar_head("log/00000000000000000001.seg", 5)), "does not begin"),
         (IDENTIFIER + framed(tar_head("tidelog.json", 2) + b"{}" + bytes(510)), "cannot be read"),
         (
@@ -124,7 +131,7 @@ def test_what_is_not_whole_is_refused(stream: Stream) -> None:
 def test_what_is_something_else_is_refused(data: bytes, why: str) -> None:
     """ARCHIVE-1"""
     with pytest.raises(StorageError, match=why):
-        Unpacker(MemoryDisk(), "here").feed(data)
+        Unpacker(MemoryDisk(), "here", no_log).feed(data)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +149,7 @@ def test_what_is_something_else_is_refused(data: bytes, why: str) -> None:
 def test_nothing_is_put_elsewhere(stream: Stream, name: str) -> None:
     """ARCHIVE-1"""
     disk = MemoryDisk()
-    unpacker = Unpacker(disk, "here")
+    unpacker = Unpacker(disk, "here", no_log)
     about = members(stream, consumers=False)[0]
     text = about.read(0, about.size)
     unpacker.feed(IDENTIFIER + framed(tar_head("tidelog.json", len(text)) + text + bytes(-len(text) % 512)))
@@ -153,7 +160,7 @@ def test_nothing_is_put_elsewhere(stream: Stream, name: str) -> None:
 
 def test_links_are_refused() -> None:
     """ARCHIVE-1"""
-    unpacker = Unpacker(MemoryDisk(), "here")
+    unpacker = Unpacker(MemoryDisk(), "here", no_log)
     unpacker.feed(IDENTIFIER)
     with pytest.raises(StorageError, match="not made by"):
         unpacker.feed(framed(tar_head("tidelog.json", 0, tarfile.SYMTYPE)))

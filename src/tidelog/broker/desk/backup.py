@@ -7,6 +7,8 @@ on for some seconds has gone away; then what there is of a restored stream is re
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from tidelog.base.errors import StorageError
@@ -26,12 +28,13 @@ from tidelog.broker.desk.info import StreamState, info_of, state_of
 from tidelog.broker.desk.request import LATER, TYPE_PREFIX, Entry, Head, Later, Request, joined
 from tidelog.stream import failure
 from tidelog.stream.advisory import new_id
-from tidelog.stream.archive import Packer, Unpacker, members
+from tidelog.stream.archive import Packer, members
 from tidelog.stream.failure import ApiFailure
 from tidelog.stream.request_check import stream_to_restore
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import StreamConfig, StreamConfigRequest
 from tidelog.stream.strict import Int
+from tidelog.stream.unpack import Unpacker
 from tidelog.subject.pattern import is_valid_literal
 from tidelog.subject.route import Callback, Subscription
 
@@ -55,7 +58,7 @@ class RestoreRequest(msgspec.Struct):
     PEER_NAME = "JSApiStreamRestoreRequest"
 
     config: StreamConfigRequest = msgspec.field(default_factory=StreamConfigRequest)
-    state: object = None  # the archive itself says what counts
+    state: object = None  # the archive itself says what counts, but one thing
 
 
 class Place(msgspec.Struct):
@@ -187,15 +190,23 @@ def restore(request: Request) -> Place:
     streams = request.streams
     asked = request.decode_required(RestoreRequest)
     config = stream_to_restore(request.tokens[2], asked.config, streams)
-    coming = Coming(request, config)
+    coming = Coming(request, config, first_seq_of(asked.state))
     request.account.events.restore_create(config.name, card_of_client(request))
     return Place(coming.subject)
+
+
+def first_seq_of(state: object) -> int:
+    """Where the stream began, as far as the state in a request says it."""
+    # Objects of which nothing is known are decoded as pairs.
+    pairs = [one for one in state if isinstance(one, tuple)] if isinstance(state, list) else []
+    seq = next((value for name, value in pairs if name == "first_seq"), 0)
+    return seq if isinstance(seq, int) and 0 < seq < 2**62 else 0
 
 
 class Coming:
     """A stream that is being restored."""
 
-    def __init__(self, request: Request, config: StreamConfig) -> None:
+    def __init__(self, request: Request, config: StreamConfig, first_seq: int) -> None:
         self.request = request
         self.account = request.account
         self.streams = request.streams
@@ -204,7 +215,8 @@ class Coming:
         self.subject = f"$JS.SNAPSHOT.RESTORE.{config.name}.{new_id(self.engine.chance)}"
         self.started_ns = self.engine.clock.now_ns()
         self.disk, self.path = self.streams.begin_restore(config)
-        self.unpacker = Unpacker(self.disk, self.path)
+        open_log = partial(self.streams.restored_log, config, self.disk, self.path)
+        self.unpacker = Unpacker(self.disk, self.path, open_log, first_seq)
         self.subscription = Subscription(self.subject.encode(), b"", b"", Callback(self.take))
         self.timer: Timer | None = None
         self.account.account.interest.insert(self.subscription)
