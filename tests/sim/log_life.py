@@ -15,13 +15,14 @@ from typing import TypeVar
 
 from sim.disk import SimDisk
 from sim.log_promise import MARK_SIZE, Promise
-from sim.toxic import CHANGES, SYNCS, Crashed, CrashNth, FailNth, ShortReads, Slow, Toxic
+from sim.toxic import CHANGES, SYNCS, Crashed, CrashNth, FailNth, Nth, ShortReads, Slow, Toxic
 from sim.worker import SimWorker
 from tidelog.base.chance import Chance
 from tidelog.base.clock import ManualClock
 from tidelog.base.errors import StorageError
 from tidelog.log.fact import Lost
 from tidelog.log.filter import Filter
+from tidelog.log.header import HEADER_SIZE
 from tidelog.log.key_ring import SECRET_SIZE, Key, KeyRing
 from tidelog.log.log import LimitReached, Log, LogRefused
 from tidelog.log.packed_block import is_packed
@@ -75,6 +76,7 @@ class Figures:
     compacted: int = 0
     packed: int = 0
     removed: int = 0
+    emptied: int = 0
     short_reads: int = 0
 
 
@@ -239,6 +241,9 @@ class Lives:
                 # The system may have forgotten what it could not write.
                 self.unsafe = True
                 self.names_doubtful |= toxic.hit.operation == "sync_directory"
+            if isinstance(toxic, Nth) and toxic.hit is not None:
+                emptying = toxic.hit.operation == "write" and toxic.hit.pos == HEADER_SIZE
+                self.promise.torn = self.promise.torn or emptying
         self.disk.toxics.clear()
         self.disk.size_max = BOUNDLESS
 
@@ -478,6 +483,7 @@ class Lives:
         self.figures.compacted += done.compactions
         self.figures.packed += done.packed
         self.figures.removed += done.removed
+        self.figures.emptied += done.emptied
         self.figures.failures += self.log.failure is not None
 
 

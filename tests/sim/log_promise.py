@@ -53,6 +53,9 @@ class Promise:
     # Said to be deleted: for as long as the power stays, or for ever.
     gone_written: set[int] = field(default_factory=set)
     gone_synced: set[int] = field(default_factory=set)
+    torn: bool = (
+        False  # a segment without messages was being emptied where it was, and the write was cut short
+    )
     unsafe: bool = False  # some time the power was lost, and with it perhaps what was not synced
     acks: int = 0
     checked: int = 0  # messages that had to be there after a crash
@@ -128,7 +131,7 @@ class Promise:
             self.erased |= self.unsaid
         self.unsaid.clear()
         self.erasing.clear()
-        assert self.unsafe or not state.lost, f"{state.lost} are lost without a reason"
+        assert self.unsafe or self.torn or not state.lost, f"{state.lost} are lost without a reason"
         self.adopt(log, found)
 
     def check_flip(self, log: Log, findings: Findings, path: str, packed: bool) -> None:

@@ -299,8 +299,14 @@ STREAM_REPLICAS = 5
 COMPACT_DEAD_PERCENT = 50
 # And at least so many bytes: files take whole blocks of the disk.
 COMPACT_DEAD_SIZE = 4 * KIB
+# Of the open segment so much (or a quarter of a segment) and as large a share is deleted before another one is begun:
+# that costs some files and syncs, and a stream should not take much more than what is in it.
+OPEN_DEAD_SIZE = 256 * KIB
 # A segment that has become sparse is left alone for so long: where messages live for seconds, it is empty by then.
 COMPACT_REST_NS = 5_000_000_000
+# The oldest one, which retention takes anyway, is rewritten only if it stays for longer, and so much of it is dead.
+COMPACT_OLDEST_REST_NS = 60_000_000_000
+COMPACT_OLDEST_DEAD_PERCENT = 90
 # What compaction of one log reads and writes in a second, on average: a tenth of what a small disk can do.
 COMPACT_BYTES_PER_SECOND = 32 * MIB
 # Messages that one job overwrites: some milliseconds of work.

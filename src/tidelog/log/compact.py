@@ -26,7 +26,13 @@ from typing import TYPE_CHECKING
 
 from tidelog.base.clock import Clock
 from tidelog.base.errors import DiskFailed, StorageError
-from tidelog.base.limits import COMPACT_BYTES_PER_SECOND, COMPACT_REST_NS, KEEPER_RETRY_NS
+from tidelog.base.limits import (
+    COMPACT_BYTES_PER_SECOND,
+    COMPACT_OLDEST_DEAD_PERCENT,
+    COMPACT_OLDEST_REST_NS,
+    COMPACT_REST_NS,
+    KEEPER_RETRY_NS,
+)
 from tidelog.base.seqset import SequenceSet
 from tidelog.base.work import Worker
 from tidelog.disk.disk import Disk
@@ -229,9 +235,9 @@ class Compactor:
             return None
         dues = [self._retry_ns] if self.plain or self.turned or self.demanded or self.cooling else []
         dues += [
-            max(since_ns + COMPACT_REST_NS, self._retry_ns, self._budget_ns)
+            max(since_ns + rest_ns, self._retry_ns, self._budget_ns)
             for segment, since_ns in self.sparse.items()
-            if log.store.worth_rewriting(segment)
+            if (rest_ns := self._rest_ns(log, segment)) is not None
         ]
         return min(dues, default=None)
 
@@ -269,10 +275,21 @@ class Compactor:
         for segment, since_ns in list(self.sparse.items()):
             if not (self._possible(log, segment) and segment.is_sparse()):
                 del self.sparse[segment]
-            elif now_ns >= since_ns + COMPACT_REST_NS and log.store.worth_rewriting(segment):
+                continue
+            rest_ns = self._rest_ns(log, segment)
+            if rest_ns is not None and now_ns >= since_ns + rest_ns:
                 del self.sparse[segment]
                 return segment
         return None
+
+    def _rest_ns(self, log: "Log", segment: "Segment") -> int | None:
+        """For how long a segment has to be sparse; None: until more of it is dead."""
+        if log.store.worth_rewriting(segment):
+            return COMPACT_REST_NS
+        if not segment.is_sparse(COMPACT_OLDEST_DEAD_PERCENT):
+            return None
+        # What retention has left may still be wanted for the history.
+        return COMPACT_OLDEST_REST_NS if log.store.stretch_of(segment)[1] <= log.store.kept_seq else None
 
     def _possible(self, log: "Log", segment: "Segment") -> bool:
         return segment.sealed and not segment.busy and not segment.stuck and log.store.holds(segment)

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 
 from tidelog.base.clock import Clock
 from tidelog.base.errors import DiskFailed, StorageError
-from tidelog.base.limits import KEEPER_RETRY_NS, TROUBLES_KEPT
+from tidelog.base.limits import COMPACT_REST_NS, KEEPER_RETRY_NS, TROUBLES_KEPT
 from tidelog.base.work import Worker
 from tidelog.disk.disk import Disk
 from tidelog.log.compact import Compactor
 from tidelog.log.erase import Eraser
 from tidelog.log.ferry import Ferry
 from tidelog.log.header import index_path, write_index
+from tidelog.log.room import begin_another, is_mostly_dead
 from tidelog.log.snapshot import write_snapshot
 from tidelog.log.survey import survey
 
@@ -49,6 +50,7 @@ class KeeperFigures:
 
     sealed: int = 0
     removed: int = 0  # segments in which nothing was left
+    emptied: int = 0  # open segments, where they were, as the disk was full
     compactions: int = 0
     packed: int = 0  # segments that were compressed or encrypted
     rewritten_size: int = 0  # bytes written by compaction and packing
@@ -78,6 +80,8 @@ class Keeper:
         self._doomed: deque[Segment] = deque()  # their files are to be removed
         self._removing = False
         self._retry_ns = 0
+        # Since when most of the open segment is dead.
+        self._dead_since_ns: int | None = None
 
     # ---- what the log calls ----
 
@@ -95,6 +99,8 @@ class Keeper:
 
     def tick(self, log: Log) -> None:
         self._work(log)
+        if self._begins_another(log):
+            log.commit()
 
     def make_room(self, log: Log) -> None:
         """The disk is full: what is of no use goes, without a word about it in the log."""
@@ -108,6 +114,7 @@ class Keeper:
             self.ferry.next_due_ns(log),
             self._retry_ns if self._doomed and not self._removing else None,
             self.clock.monotonic_ns() if log.store.has_repaired() else None,
+            self._begins_ns(log),
         ]
         return min((due for due in dues if due is not None), default=None)
 
@@ -132,12 +139,38 @@ class Keeper:
                 self.compactor.mend(segment)
             if log.failure is None:
                 self._remove_front(log)
+            if not is_mostly_dead(log.store):
+                self._dead_since_ns = None
+            elif self._dead_since_ns is None:
+                self._dead_since_ns = self.clock.monotonic_ns()
             self.eraser.tick(log)
             # What asks for erasing is kept until that is done.
             self.compactor.held = self.eraser.pending
             self.ferry.held = self.eraser.pending
             self.ferry.tick(log)
             self.compactor.tick(log)
+
+    # ---- the open segment ----
+
+    def _begins_ns(self, log: Log) -> int | None:
+        """When another segment is begun, as most of the open one is dead; None: not for that."""
+        if self._dead_since_ns is None or self.compactor.halted or log.refusal is not None or log.closed:
+            return None
+        return self._dead_since_ns + COMPACT_REST_NS
+
+    def _begins_another(self, log: Log) -> bool:
+        begins_ns = self._begins_ns(log)
+        if begins_ns is None or self.clock.monotonic_ns() < begins_ns:
+            return False
+        self._dead_since_ns = None
+        try:
+            begin_another(log.store)
+        except DiskFailed as error:
+            # Tried again after another rest.
+            self.trouble(error)
+            self._dead_since_ns = self.clock.monotonic_ns()
+            return False
+        return True
 
     # ---- sealing ----
 

@@ -32,7 +32,6 @@ Promises, beside those of `store`, `commit` and `read`
 What it does not do: know what a stream is, or look into headers and payloads.
 """
 
-import errno
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -49,6 +48,7 @@ from tidelog.log.filter cimport Filter
 from tidelog.log.horizon cimport Follower, Horizon
 from tidelog.log.index cimport Selection
 from tidelog.log.policy import AckLevel
+from tidelog.log.room import FULL, write
 from tidelog.log.read cimport Reader, message_of
 from tidelog.log.record cimport FOREVER, Head, encoded_size, expiry_of
 from tidelog.log.state import LogState
@@ -56,7 +56,6 @@ from tidelog.log.state import LogState
 cdef Py_ssize_t SELECTIONS = limits.SELECTIONS_KEPT
 cdef Py_ssize_t PER_TICK = limits.RETENTION_PER_TICK
 cdef uint64_t NO_BOUND = <uint64_t>-1
-FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class LogRefused(StorageError):
@@ -155,18 +154,18 @@ cdef class Log:
         if self.failure is not None or self.closed:
             return
         try:
-            size = self.store.write()
-        except DiskFailed as error:
-            if error.errno not in FULL:
+            size = write(self.store, self.keeper.figures)
+        except StorageError as error:
+            if not isinstance(error, DiskFailed) or error.errno not in FULL:
                 self.committer.fail(StorageError(f"what was accepted could not be written: {error}"))
             else:
                 self.refuse(error, "")
             return
         self.refusal = None
+        if self.store.has_rolled():
+            # Nothing in a new segment is safe before its name is.
+            self.committer.renamed(self.keeper.sync_names)
         if size:
-            if self.store.has_rolled():
-                # Nothing in a new segment is safe before its name is.
-                self.committer.renamed(self.keeper.sync_names)
             self.horizon.wrote(self.store.last_seq)
             self.committer.wrote(self.store.last_seq, size, self.store.files_written())
         self.keeper.after_commit(self)

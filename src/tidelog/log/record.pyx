@@ -191,7 +191,9 @@ def find_valid(bytes data not None, Py_ssize_t start, uint64_t seq_least, uint64
 
 
 def find_salt(bytes data not None, Py_ssize_t pos) -> int | None:
-    """The salt under which the longest row of records from `pos` on is valid: two at least, or one that ends the data."""
+    """The salt under which the longest row of records from `pos` on is valid. One alone proves nothing: it is valid under
+    some salt whatever its bytes are.
+    """
     cdef const char* place = PyBytes_AS_STRING(data)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(data), left = SALT_SEARCH, longest = 0, count, end
     cdef uint32_t salt, found = 0
@@ -206,7 +208,7 @@ def find_salt(bytes data not None, Py_ssize_t pos) -> int | None:
         while valid(place + end, size - end, salt):
             end += head_at(place + end).size
             count += 1
-        if count == 1 and end < size:
+        if count == 1:
             pos += 1
             continue
         if end - pos > longest:

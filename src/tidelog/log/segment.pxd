@@ -27,7 +27,8 @@ cdef class Segment:
     cdef public uint64_t dead_size
 
     cdef object opened(self)
-    cpdef bint is_sparse(self)
+    cdef int begin_again(self) except -1
+    cpdef bint is_sparse(self, uint64_t percent=?)
     cdef uint64_t live_size(self) noexcept
     cdef uint64_t end_pos(self) except? 0
     cdef uint64_t sequence_before(self, uint64_t pos) noexcept

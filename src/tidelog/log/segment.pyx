@@ -64,11 +64,11 @@ cdef class Segment:
     def set_sealed(self) -> None:
         self.sealed = True
 
-    cpdef bint is_sparse(self):
+    cpdef bint is_sparse(self, uint64_t percent=DEAD_PERCENT):
         """Whether it is complete, and so much in it is deleted that it should be rewritten."""
         return (
             self.sealed and not self.husk and self.dead_size >= DEAD_SIZE
-            and self.dead_size * 100 >= self.side.outline.message_bytes * DEAD_PERCENT
+            and self.dead_size * 100 >= self.side.outline.message_bytes * percent
         )
 
     def set_keys(self, keys) -> None:
@@ -90,6 +90,14 @@ cdef class Segment:
         """Bytes of the messages that are not deleted, wherever they are."""
         cdef uint64_t size = self.side.outline.message_bytes
         return size - self.dead_size if self.dead_size < size else 0
+
+    cdef int begin_again(self) except -1:
+        """There are no messages in it any more."""
+        self.side = Sidecar.fresh(self.base_seq)
+        self.noted = False
+        self.dead_count = 0
+        self.dead_size = 0
+        return 0
 
     def place_of(self, uint64_t seq) -> tuple:
         """Between which positions a message is, if it is there."""

@@ -47,6 +47,7 @@ cdef class Tail:
     cdef uint64_t first_seq(self) noexcept
     cdef Py_ssize_t write(self) except -1
     cdef void trim(self)
+    cdef void clear(self)
 
 
 cdef Run pick_from(const char* data, Py_ssize_t size, uint64_t start_pos, uint32_t salt, uint64_t seq)

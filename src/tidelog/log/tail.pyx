@@ -180,6 +180,12 @@ cdef class Tail:
         if index:
             del self.chunks[:index]
 
+    cdef void clear(self):
+        """Let go of everything, written or not."""
+        self.chunks = []
+        self.last = None
+        self.size = 0
+
     def drop(self) -> None:
         """Let go of all that is written."""
         cdef Py_ssize_t window_size = self.window_size

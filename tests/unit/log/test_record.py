@@ -11,6 +11,7 @@ from tidelog.log.record import (
     decode,
     encode_fact,
     encode_message,
+    find_salt,
     find_valid,
     is_valid,
 )
@@ -108,3 +109,14 @@ def test_sizes_that_do_not_add_up_are_refused_before_the_checksum() -> None:
         wrong = bytearray(record)
         wrong[pos : pos + width] = b"\xff" * width
         assert not is_valid(bytes(wrong))
+
+
+def test_the_salt_of_a_log_is_told_by_two_records_and_not_by_one() -> None:
+    """One is valid under some salt whatever its bytes are, and may be torn."""
+    records = [encode_message(seq, seq, b"s", b"", b"p" * 40, salt=77) for seq in range(1, 4)]
+    torn = records[0][:50] + bytes(len(records[0]) - 50)
+    assert find_salt(records[0], 0) is None
+    assert find_salt(torn, 0) is None
+    assert find_salt(b"".join(records[:2]), 0) == 77
+    assert find_salt(torn + b"".join(records[1:]), 0) == 77
+    assert find_salt(bytes(64) + b"xyz" + b"".join(records) + torn, 64) == 77
