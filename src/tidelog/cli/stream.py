@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from tidelog.base.errors import ClientError
 from tidelog.cli import output
 from tidelog.cli.jetstream import (
     age_text,
@@ -24,7 +25,8 @@ from tidelog.cli.stream_config import add, copy, edit
 from tidelog.cli.stream_view import get, view
 from tidelog.cli.target import connection_options
 from tidelog.cli.tree import Nouns
-from tidelog.client.jetstream import StreamInfo
+from tidelog.client.jetstream import JetStream, StreamInfo
+from tidelog.client.jetstream.own import ColdSource, log_info
 
 SYSTEM_PREFIXES = ("KV_", "OBJ_", "MQTT_", "$")
 SORTS: dict[str, Callable[[StreamInfo], Any]] = {
@@ -91,7 +93,8 @@ def info(name: str, state_only: bool, as_json: bool) -> None:
     """Show configuration and state of a stream."""
     with opened() as js:
         found = js.stream_info(name)
-    show_info(found, as_json=as_json, state_only=state_only)
+        cold = None if as_json else _cold(js, name)
+    show_info(found, as_json=as_json, state_only=state_only, cold=cold)
 
 
 @stream.command()
@@ -105,11 +108,28 @@ def state(name: str, as_json: bool) -> None:
     show_info(found, as_json=as_json, state_only=True)
 
 
-def show_info(info: StreamInfo, *, as_json: bool, state_only: bool = False) -> None:
+def _cold(js: JetStream, name: str) -> ColdSource | None:
+    """What of it is in the cold tier; None: the server has none, or is another."""
+    try:
+        return log_info(js, name).cold
+    except ClientError:
+        return None
+
+
+def show_info(
+    info: StreamInfo, *, as_json: bool, state_only: bool = False, cold: ColdSource | None = None
+) -> None:
     if as_json:
         output.write_json(info.document["state"] if state_only else info.document)
         return
     parts = {"State": _state(info)}
+    if cold is not None:
+        parts["Cold tier"] = {
+            "There only": f"{cold.messages:,} messages, {size_text(cold.bytes)}",
+            "Not there yet": size_text(cold.lag_bytes),
+            "Place": cold.url,
+            "Failing": cold.failing or None,
+        }
     if not state_only:
         parts = {"Configuration": _configuration(info), "Limits": _limits(info.config), **parts}
     console().print(sections(f"Stream {info.name}, made {info.created[:19].replace('T', ' ')}", parts))

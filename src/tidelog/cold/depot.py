@@ -73,6 +73,10 @@ class Warehouse:
                 raise ColdError(str(error)) from error
         return self._bucket
 
+    def set_bucket(self, bucket: Bucket) -> None:
+        """Use this one instead of the URL's."""
+        self._bucket = bucket
+
     def depot(self, account: str, stream: str) -> StreamDepot:
         return StreamDepot(self, account, stream)
 

@@ -126,7 +126,7 @@ class Ferry:
         tiering = log.settings.tiering
         if tiering is None and self.tiering is not None and log.store.husk_end:
             tiering = replace(self.tiering, sends=False)
-        if tiering is not None and (self.tiering is None or tiering.depot is not self.tiering.depot):
+        if tiering is not None and (self.tiering is None or tiering.depot != self.tiering.depot):
             self.history = tiering.depot.history(log.store.log_id)
             self.archived_seq = None
         self.tiering = tiering

@@ -23,7 +23,7 @@ from tidelog.log.plain import open_plain, read_plain
 from tidelog.log.record import find_salt
 from tidelog.log.sidecar import RowCursor, Sidecar, decode_ranges, refusal
 from tidelog.log.survey import survey
-from tidelog.log.walk import ERASED, KINDS, walk
+from tidelog.log.walk import ERASED, KINDS, SHELL, walk
 
 INDEX_MAGIC = b"TIDEIDX1"
 _INDEX = struct.Struct("<8sIIQQQQQqqIIIIII")
@@ -151,6 +151,10 @@ def _record(record: dict[str, Any]) -> Document:
             entry["expiry_ns"] = record["expiry_ns"]
         if record["flags"] & ERASED:
             entry["erased"] = True
+        if record["flags"] & SHELL:
+            # Headers and payload are in the cold tier.
+            entry["shell_of"] = int.from_bytes(entry.pop("payload"), "little")
+            del entry["header"]
     elif kind == "delete":
         entry["ranges"] = decode_ranges(payload)
         if record["flags"] & ERASED:

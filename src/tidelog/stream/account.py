@@ -355,6 +355,13 @@ class AccountStreams:
         """The log of a stream takes nothing any more."""
         self.engine.log.error(f"Stream {self.name} > {stream.name} can be read and not written to: {error}")
 
+    def cold_tier_fails(self, stream: Stream, trouble: str) -> None:
+        """What a stream wants of the cold tier cannot be done for a while, or (empty) can be done again."""
+        if trouble:
+            self.engine.log.warn(f"Stream {self.name} > {stream.name} and the cold tier: {trouble}")
+        else:
+            self.engine.log.info(f"Stream {self.name} > {stream.name} and the cold tier: all is well again")
+
     def stream_refuses(self, stream: Stream, refusal: object) -> None:
         """The log of a stream takes nothing for a while, or (None) takes messages again."""
         if refusal is None:

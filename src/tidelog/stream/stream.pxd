@@ -9,6 +9,7 @@ cdef class Stream(Intake):
     cdef readonly int64_t created_ns
     cdef public int64_t due_ns           # when the engine looks at the log next; 0: never
     cdef bint refusing                   # the log takes nothing, and the operator was told
+    cdef str cold_trouble                # why the cold tier does not do what it should, and the operator was told
     cdef list subscriptions
     cdef readonly object feeds           # Feeds of a mirror or from sources; None: there are none
     cdef bint work_queue

@@ -46,6 +46,7 @@ cdef class Stream(Intake):
         self.consumers = {}
         self.subscriptions = []
         self.last_id = b""
+        self.cold_trouble = ""
         self.dedupe = Dedupe(0)
         domain = account.events.domain
         where = b'"domain":%s,' % msgspec.json.encode(domain) if domain else b""
@@ -188,6 +189,10 @@ cdef class Stream(Intake):
         """Work of the log in the background has come to an end, and there may be more."""
         self.settle()
         self.account.engine.schedule(self)
+        trouble = self.log.keeper.ferry.trouble_now()
+        if bool(trouble) != bool(self.cold_trouble):
+            self.account.cold_tier_fails(self, trouble)
+        self.cold_trouble = trouble
 
     def flush(self) -> None:
         self.receipts.release(self.post, self.log.horizon.committed_seq)

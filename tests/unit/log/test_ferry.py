@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from tidelog.base.errors import ConfigError, StorageError
-from tidelog.log.depot import Tiering
+from tidelog.log.depot import Depot, Tiering
 from tidelog.log.filter import Filter
 from tidelog.log.fsck import Severity, check_log
 from tidelog.log.key_ring import Key, KeyRing
@@ -29,8 +29,15 @@ class ColdHouse(House):
     def __init__(self, tiering: Tiering | None = None, settings: LogSettings = SETTINGS) -> None:
         self.shed = Shed()
         self.tiering = tiering or Tiering(self.shed, local_size=0)
-        super().__init__(replace(settings, tiering=replace(self.tiering, depot=self.shed)))
+        super().__init__(replace(settings, tiering=replace(self.tiering, depot=self.depot())))
         self.woken = 0
+
+    def depot(self) -> Depot:
+        return self.shed
+
+    def others(self) -> int:
+        """What is done elsewhere; how much that was."""
+        return self.shed.sender.run_all()
 
     def wake(self) -> None:
         self.woken += 1
@@ -39,7 +46,7 @@ class ColdHouse(House):
         """Both here and there."""
         self.log.commit()
         for _ in range(2000):
-            if self.worker.run_all() + self.shed.sender.run_all():
+            if self.worker.run_all() + self.others():
                 continue
             due_ns = self.log.next_due_ns()
             if due_ns is None or due_ns > self.clock.monotonic_ns() + 120 * SECOND:

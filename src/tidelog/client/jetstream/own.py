@@ -13,9 +13,13 @@ from tidelog.client.jetstream.desk import JetStream
 
 
 class ColdSource(msgspec.Struct):
-    """Where the server keeps history itself; empty: it does not."""
+    """Where the server keeps history itself (empty: it does not), and how much is there only."""
 
     url: str = ""
+    messages: int = 0
+    bytes: int = 0
+    lag_bytes: int = 0
+    failing: str = ""
 
 
 class LogInfo(Answer, kw_only=True):
