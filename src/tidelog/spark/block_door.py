@@ -14,11 +14,11 @@ from functools import partial
 import msgspec
 import pyarrow as pa
 
-from tidelog.base.errors import ApiError, NoResponders
+from tidelog.base.errors import ApiError, NoResponders, ServerError
 from tidelog.client.jetstream.answer import read_document
 from tidelog.client.jetstream.block import END_OF_BATCH, number, ranges
 from tidelog.spark.door import ANSWER_SIZE, Watch
-from tidelog.spark.link import ANSWER_S, Link
+from tidelog.spark.link import ANSWER_S, Link, is_forbidden
 from tidelog.spark.plan import Piece
 from tidelog.spark.row import MessageColumns, from_cold
 
@@ -69,6 +69,10 @@ def _probe(link: Link, piece: Piece) -> bool:
     try:
         ask(link, piece.stream, piece.start_seq, piece.start_seq + 1, ())
     except (NoResponders, ApiError):
+        return False
+    except ServerError as error:
+        if not is_forbidden(error):
+            raise
         return False
     return True
 

@@ -49,6 +49,11 @@ class LinkError(TidelogError):
     """No way to the server, or none in: the text says which options to look at."""
 
 
+def is_forbidden(error: ServerError) -> bool:
+    """Whether it is only that this user may not ask that; the connection goes on."""
+    return str(error).startswith("Permissions Violation")
+
+
 class Link:
     """To one of the servers; opened when needed. `parser` makes what keeps some of the messages for itself."""
 

@@ -13,7 +13,7 @@ import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tidelog.base.errors import ApiError, ColdError, ConfigError, NoResponders
+from tidelog.base.errors import ApiError, ColdError, ConfigError, NoResponders, ServerError
 from tidelog.client.jetstream.desk import JetStream
 from tidelog.client.jetstream.own import LogInfo, log_info
 from tidelog.cold.archive import Place
@@ -21,7 +21,7 @@ from tidelog.cold.bucket import StoreBucket, open_bucket
 from tidelog.cold.history import History, find_history, places, read_history
 from tidelog.cold.manifest import Manifest
 from tidelog.cold.scan import first_at
-from tidelog.spark.link import Link
+from tidelog.spark.link import Link, is_forbidden
 from tidelog.spark.option import OptionError, ReadFrom, ReadOptions
 from tidelog.spark.plan import Piece
 from tidelog.spark.state import STREAM_NOT_FOUND, StreamState
@@ -101,8 +101,8 @@ class Shelf:
         if info is None:
             raise OptionError(
                 "coldUrl",
-                f"the server does not say which log {stream!r} has, as it is no Tidelog; with option 'readFrom' at "
-                "cold the history is read without it",
+                f"the server does not say which log {stream!r} has, as it is no Tidelog, or this user may not ask "
+                "$TIDELOG.API.STREAM.INFO; with option 'readFrom' at cold the history is read without it",
             )
         try:
             bucket = open_bucket(url, make=False)
@@ -114,10 +114,14 @@ class Shelf:
         return _Known(created, bucket, Place(info.account, stream, bytes.fromhex(info.log_id)))
 
     def _ask(self, stream: str) -> LogInfo | None:
-        """None: nobody answers, as this is another server."""
+        """None: nobody answers, as this is another server, or who asks may not."""
         try:
             return log_info(JetStream(self._link.connection()), stream)
         except NoResponders:
+            return None
+        except ServerError as error:
+            if not is_forbidden(error):
+                raise
             return None
         except ApiError as error:
             if error.err_code == STREAM_NOT_FOUND:
