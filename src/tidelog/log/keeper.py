@@ -283,6 +283,8 @@ class Keeper:
             self.trouble(error)
         finally:
             for segment in log.store.segments:
+                if segment.warm is not None:
+                    segment.warm.close()
                 # One that is being sealed is closed when that is done.
                 if segment.is_open() and segment not in self.sealing:
                     log.committer.synced_elsewhere(segment.file_now(), segment.close)

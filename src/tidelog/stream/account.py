@@ -32,6 +32,7 @@ from tidelog.stream.storage import log_settings
 from tidelog.stream.stream import Stream
 from tidelog.stream.stream_config import MEMORY, StreamConfig, StreamSource
 from tidelog.stream.surroundings import AccountLimits, ServerLimits
+from tidelog.stream.tiering import check_cold
 from tidelog.subject.interest import Interest
 from tidelog.subject.pattern import overlaps
 
@@ -265,6 +266,7 @@ class AccountStreams:
         self.check_limits(config, stream)
         try:
             settings = self.engine.settings_of(config, self.name)
+            check_cold(config, stream.log)
         except ConfigError as error:
             raise failure.STREAM_INVALID_CONFIG(err=str(error)) from None
         updated = partial(self.updated, stream, config, settings, done)

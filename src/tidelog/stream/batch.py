@@ -23,6 +23,7 @@ import msgspec
 from tidelog import API_LEVEL
 from tidelog.base import limits
 from tidelog.base.timer import Timer
+from tidelog.log.fact import Awaited
 from tidelog.stream import failure
 from tidelog.stream.failure import ApiFailure
 from tidelog.stream.parcel import Parcel
@@ -271,7 +272,11 @@ def mend(stream: Stream) -> int:
     """Delete what a crash left of a batch at the end of the log. Returns how many messages that were."""
     log = stream.log
     last_seq = log.store.last_seq
-    newest = log.peek(last_seq) if last_seq else None
+    try:
+        newest = log.peek(last_seq) if last_seq else None
+    except Awaited:
+        # What is in the cold tier was followed by something else, so a batch at its end was whole.
+        return 0
     if newest is None:
         return 0
     fields = read_fields(newest.header)

@@ -20,6 +20,7 @@ from tidelog.base.duration import parse_duration_ns
 from tidelog.base.errors import ConfigError
 from tidelog.base.limits import COLD_WARM_SIZE
 from tidelog.log.depot import Depot, Tiering
+from tidelog.log.log import Log
 from tidelog.stream.stream_config import MEMORY, StreamConfig
 
 COLD_KEY = "tidelog.cold"
@@ -115,6 +116,15 @@ def tiering_of(config: StreamConfig, account: str, plan: TieringPlan | None) -> 
         keep_ns=keep_ns,
         warm_size=plan.warm_size,
     )
+
+
+def check_cold(config: StreamConfig, log: Log) -> None:
+    """Raises ConfigError if a stream that has something in the cold tier could not be used by its new configuration."""
+    why_not = obstacle(config)
+    if why_not and any(segment.husk for segment in log.store.segments):
+        raise ConfigError(
+            f"a part of the stream is in the cold tier only, and one that {why_not} has to be here"
+        )
 
 
 def said(asked: dict[str, str], key: str, read: Reading, default: int | None) -> int | None:

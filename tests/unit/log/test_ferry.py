@@ -17,7 +17,7 @@ from tidelog.log.policy import STRICT
 from tidelog.log.read import Message
 from tidelog.log.settings import Limits, LogSettings
 from unit.log.house import KIB, House
-from unit.log.shed import Shed
+from unit.log.shed import Shed, rows_of
 
 SETTINGS = LogSettings(policy=STRICT, segment_size=4 * KIB, window_size=KIB)
 SECOND = 1_000_000_000
@@ -252,6 +252,18 @@ def test_a_reader_waits_until_the_history_answers_again() -> None:
     house.settle()
     assert woken == [1]
     assert list(reader.read(3)) == messages[:3]
+
+
+def test_no_more_is_sent_in_a_second_than_may_be() -> None:
+    house = ColdHouse()
+    house.shed.throttle.bytes_per_second = 3000
+    begun_ns = house.clock.monotonic_ns()
+    house.fill(200)
+    house.settle()
+    sent = house.log.keeper.ferry.figures.sent_size
+    last = len(rows_of(house.shed.only.stretches[-1][2])) * 106
+    assert sent > 15_000
+    assert house.clock.monotonic_ns() - begun_ns >= (sent - last) * SECOND // 3000
 
 
 def test_local_bounds() -> None:

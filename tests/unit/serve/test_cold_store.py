@@ -16,6 +16,7 @@ import pytest
 from tidelog.base.errors import ApiError, ConfigError
 from tidelog.client.jetstream import BlockReader, JetStream, Publisher, PullConsumer, StreamReader
 from tidelog.client.jetstream.direct import get_one, get_slowly
+from tidelog.client.jetstream.own import log_info
 from tidelog.testing import Server
 
 COUNT = 2500
@@ -194,6 +195,12 @@ def test_a_backup_that_would_not_be_whole_is_refused(tmp_path: Path) -> None:
         settled(one)
         with pytest.raises(ApiError, match="cold tier"):
             js.ask_document("STREAM.SNAPSHOT.S", {"deliver_subject": "nowhere"})
+        with pytest.raises(ApiError, match="has schedules has to be here"):
+            js.update_stream({**CONFIG, "allow_msg_schedules": True})
+        info = log_info(js, "S").cold
+        assert info is not None
+        assert info.messages > COUNT * 0.7
+        assert info.failing == ""
 
 
 @pytest.mark.parametrize(
