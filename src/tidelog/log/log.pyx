@@ -154,7 +154,7 @@ cdef class Log:
         if self.failure is not None or self.closed:
             return
         try:
-            size = write(self.store, self.keeper.figures)
+            size = write(self.store, self.keeper)
         except StorageError as error:
             if not isinstance(error, DiskFailed) or error.errno not in FULL:
                 self.committer.fail(StorageError(f"what was accepted could not be written: {error}"))

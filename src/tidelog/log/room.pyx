@@ -44,15 +44,20 @@ def begin_another(Store store not None) -> None:
     store.trimmed = True
 
 
-def write(Store store not None, figures) -> int:
-    """Bring everything to the files; or, where a full disk does not take it and nothing is left, only that."""
+def write(Store store not None, keeper) -> int:
+    """Bring everything to the files; or, where a full disk does not take it and nothing is left, only that.
+
+    Not while messages are being erased: a worker has places in the file that would not be there any more.
+    """
     try:
         return store.write()
     except DiskFailed as error:
-        size = empty(store) if error.errno in FULL and store.count == 0 else 0
+        size = 0
+        if error.errno in FULL and store.count == 0 and not keeper.eraser.under_way:
+            size = empty(store)
         if size == 0:
             raise
-        figures.emptied += 1
+        keeper.figures.emptied += 1
         return size
 
 

@@ -202,6 +202,26 @@ def test_nothing_is_cut_off_while_anything_is_left() -> None:
     assert house.seqs() == [51]
 
 
+def test_nothing_is_cut_off_while_a_worker_has_places_in_it() -> None:
+    """ERASE-1"""
+    house = House()
+    house.fill(50)
+    house.worker.run_all()
+    house.log.remove(7, erase=True)
+    house.log.commit()
+    house.worker.step()
+    assert house.log.keeper.eraser.under_way == [7]
+    house.disk.size_max = house.disk.machine.used_size()
+    house.log.purge()
+    house.log.commit()
+    assert house.log.refusal is not None
+    house.worker.run_all()
+    house.clock.advance(ns=FULL_DISK_RETRY_NS)
+    house.log.tick()
+    assert house.log.refusal is None
+    assert house.log.keeper.figures.emptied == 1
+
+
 def test_a_segment_without_anything_has_nothing_to_give() -> None:
     house = House()
     house.disk.size_max = house.disk.machine.used_size()
