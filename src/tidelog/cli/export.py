@@ -12,9 +12,10 @@ import click
 
 from tidelog.base.errors import NoResponders, TidelogError
 from tidelog.base.instant import instant_ns, read_instant, timestamp
+from tidelog.base.limits import COLD_EXPORT_SIZE
 from tidelog.cli import output
 from tidelog.cli.command import FAILED
-from tidelog.cli.jetstream import BEFORE, json_option, opened, progress_bar, size_text
+from tidelog.cli.jetstream import BEFORE, SIZE, json_option, opened, progress_bar, size_text
 from tidelog.cli.target import connection_options
 from tidelog.client.jetstream import BlockReader, JetStream, StreamReader
 from tidelog.client.jetstream.own import log_info
@@ -42,6 +43,7 @@ class Span:
 @click.option("--since", type=BEFORE, help="From a time on, or from so long ago (1h30m, 2d).")
 @click.option("--until", type=BEFORE, help="Up to a time, or so long ago.")
 @click.option("--subject", "subjects", multiple=True, help="Messages of this subject only; may be repeated.")
+@click.option("--file-size", type=SIZE, help="Bytes of messages in one file, unpacked.  [default: 128M]")
 @click.option("--progress/--no-progress", default=True, help="Show how far it is.")
 @json_option
 @connection_options
@@ -54,6 +56,7 @@ def export(
     since: str | None,
     until: str | None,
     subjects: tuple[str, ...],
+    file_size: int | None,
     progress: bool,
     as_json: bool,
 ) -> int:
@@ -74,7 +77,8 @@ def export(
         start = asked.start_seq or target.next_seq or js.stream_info(name).state.first_seq or 1
         if asked.start_seq and target.next_seq:
             start = resumed(place, asked.start_seq, target)
-        done = run(js, name, Span(start, asked.end_seq), subjects, target, shown=progress)
+        exporter = Exporter(js, name, subjects, target, COLD_EXPORT_SIZE if file_size is None else file_size)
+        done = exporter.run(Span(start, asked.end_seq), shown=progress)
     return tell(name, place, kind, done, as_json=as_json)
 
 
@@ -134,30 +138,36 @@ class Done:
     trimmed: list[tuple[int, int]]
 
 
-def run(
-    js: JetStream, name: str, asked: Span, subjects: tuple[str, ...], target: "Target", *, shown: bool
-) -> Done:
-    from tidelog.cold.export import Export
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    js: JetStream
+    name: str
+    subjects: tuple[str, ...]
+    target: "Target"
+    file_size: int = COLD_EXPORT_SIZE
 
-    start = asked.start_seq
-    if asked.end_seq and asked.end_seq <= start:
-        return Done(Span(start, start), 0, 0, 0, [], [])
-    last = js.stream_info(name).state.last_seq
-    total = (min(asked.end_seq - 1, last) if asked.end_seq else last) - start + 1
-    export, reader = Export(target, start), BlockReader(js, name)
-    with progress_bar(f"export of {name}", max(total, 0), shown=shown, counts=True) as told:
-        for block in reader.blocks(start, asked.end_seq, filters=subjects):
-            export.take(block.data, block.last_seq)
-            told(block.last_seq - start + 1)
-        export.finish(reader.end_seq)
-    end = max(start, target.next_seq)
-    return Done(Span(start, end), export.messages, export.files, export.size, reader.lost, reader.trimmed)
+    def run(self, asked: Span, *, shown: bool) -> Done:
+        from tidelog.cold.export import Export
+
+        start = asked.start_seq
+        if asked.end_seq and asked.end_seq <= start:
+            return Done(Span(start, start), 0, 0, 0, [], [])
+        last = self.js.stream_info(self.name).state.last_seq
+        total = (min(asked.end_seq - 1, last) if asked.end_seq else last) - start + 1
+        export, reader = Export(self.target, start, self.file_size), BlockReader(self.js, self.name)
+        with progress_bar(f"export of {self.name}", max(total, 0), shown=shown, counts=True) as told:
+            for block in reader.blocks(start, asked.end_seq, filters=self.subjects):
+                export.take(block.data, block.last_seq)
+                told(block.last_seq - start + 1)
+            export.finish(reader.end_seq)
+        end = max(start, self.target.next_seq)
+        return Done(Span(start, end), export.messages, export.files, export.size, reader.lost, reader.trimmed)
 
 
 def export_all(js: JetStream, name: str, url: str) -> Done:
     """All of a stream, as the cold tier has it."""
     first_seq = js.stream_info(name).state.first_seq
-    return run(js, name, Span(first_seq, 0), (), open_target(js, name, url, COLD, ()), shown=False)
+    return Exporter(js, name, (), open_target(js, name, url, COLD, ())).run(Span(first_seq, 0), shown=False)
 
 
 def tell(name: str, place: str, kind: str, done: Done, *, as_json: bool) -> int:
