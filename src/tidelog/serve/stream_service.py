@@ -192,7 +192,7 @@ class StreamService:
     def stop(self) -> None:
         """Close all streams, and answer nobody any more."""
         self.log.info("Initiating JetStream Shutdown...")
-        while self.engine.changing:
+        while self.engine.changing and self.worker.under_way:
             # Who asked for that is told yet.
             self.worker.deliver(None)
         self.engine.close()

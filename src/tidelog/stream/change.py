@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tidelog.base.errors import StorageError
-from tidelog.base.work import Worker
+from tidelog.base.work import Worker, attempt
 from tidelog.disk.disk import Disk
 
 Job = Callable[[], object]
@@ -56,8 +55,10 @@ class Names:
         waiting = self.next.pop(directory, None)
         if waiting:
             self._run(directory, waiting)
-        for done in told:
-            done(error)
+        # Whatever one of them does, the others hear of it.
+        troubles = [trouble for _, trouble in (attempt(partial(done, error)) for done in told) if trouble]
+        if troubles:
+            raise troubles[0]
 
 
 class Change:
@@ -100,21 +101,15 @@ class Changes:
         if beside:
             self.worker.submit(job, lambda _, error: change.part_done(error))
         else:
-            change.part_done(error_of(job))
+            change.part_done(attempt(job)[1])
         if above:
             self.names.sync(above, change.part_done)
 
     def _over(self, key: str, done: Told, alters: bool, error: BaseException | None) -> None:
         self.busy.remove(key)
         self.altering -= alters
-        done(error)
-        if self.on_end is not None:
-            self.on_end()
-
-
-def error_of(job: Job) -> BaseException | None:
-    try:
-        job()
-    except StorageError as error:
-        return error
-    return None
+        try:
+            done(error)
+        finally:
+            if self.on_end is not None:
+                self.on_end()

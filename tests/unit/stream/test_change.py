@@ -83,3 +83,26 @@ def test_what_alters_is_counted_while_it_is_under_way(changes: Changes, worker: 
         changes.carry_out("S", lambda: None, lambda _: None)
     worker.run_all()
     assert (changes.altering, changes.busy) == (0, set())
+
+
+def test_what_one_does_with_the_news_costs_the_others_nothing(
+    changes: Changes, worker: SimWorker, disk: Counting
+) -> None:
+    def fall(_: BaseException | None) -> None:
+        raise ZeroDivisionError
+
+    told: list[BaseException | None] = []
+    ended: list[int] = []
+    changes.on_end = lambda: ended.append(1)
+    names = Names(disk, worker)
+    names.sync("d", lambda _: None)
+    names.sync("d", fall)
+    names.sync("d", told.append)
+    changes.carry_out("S", lambda: None, fall)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            worker.run_all()
+    worker.run_all()
+    assert told == [None]
+    assert ended == [1]
+    assert not changes.busy

@@ -138,15 +138,20 @@ class Line:
             self.timer = None
 
     def pass_through(self) -> None:
-        waiting, self.waiting = self.waiting, []
+        waiting, self.waiting = self.waiting[::-1], []
         self.held.clear()
-        for one in waiting:
-            if self.is_held(one) or self.is_held_up(one):
-                self.waiting.append(one)
-                self.hold(one)
-                self.listen(one)
-            else:
-                self.carry_out(one.request)
+        try:
+            while waiting:
+                one = waiting.pop()
+                if self.is_held(one) or self.is_held_up(one):
+                    self.waiting.append(one)
+                    self.hold(one)
+                    self.listen(one)
+                else:
+                    self.carry_out(one.request)
+        finally:
+            # Whatever one of them does, the others have their turn.
+            self.waiting += waiting[::-1]
 
     def give_up(self) -> None:
         """It takes too long: do not wait for messages any more."""
