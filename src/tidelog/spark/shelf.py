@@ -26,6 +26,8 @@ from tidelog.spark.option import OptionError, ReadFrom, ReadOptions
 from tidelog.spark.plan import Piece
 from tidelog.spark.state import STREAM_NOT_FOUND, StreamState
 
+# In front of the id of a log, where other checkpoints have the time at which a stream was made.
+LOG_ID = "log "
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 LOG = logging.getLogger("tidelog.spark")
@@ -163,7 +165,7 @@ class ColdShelf(Shelf):
 
 def created_of(place: Place) -> str:
     """What tells it from another of its name, in place of the time when it was made."""
-    return f"log {place.log_id.hex()}"
+    return LOG_ID + place.log_id.hex()
 
 
 def state_of(name: str, created: str, history: History) -> StreamState:

@@ -37,6 +37,13 @@ class StreamState:
         first_seq = min(self.first_seq, history.start_seq) if earlier else self.first_seq
         return replace(self, history=history, first_seq=first_seq)
 
+    def figures(self, seq: int) -> tuple[int, int]:
+        """Messages and bytes that an average at `seq` is made of: the server's, or in front of them the files'."""
+        if self.history is None or seq >= self.held_seq:
+            return self.messages, self.size
+        entries = self.history.manifest.entries
+        return sum(entry.messages for entry in entries), sum(entry.size for entry in entries)
+
     @property
     def forgets(self) -> bool:
         """Whether it is this stream's business to lose its beginning: a queue, or so many messages per subject."""

@@ -110,8 +110,9 @@ class Survey:
 
     def limited(self, state: StreamState, start_seq: int, end_seq: int, max_rows: int, max_size: int) -> int:
         """Where a batch ends that begins at `start_seq` and may have so many messages and bytes; 0: any number."""
-        if max_size and state.messages:
-            rows = max(1, max_size * state.messages // max(1, state.size))
+        messages, size = state.figures(start_seq)
+        if max_size and messages:
+            rows = max(1, max_size * messages // max(1, size))
             max_rows = min(max_rows or rows, rows)
         if not max_rows or end_seq - start_seq <= max_rows:
             return end_seq

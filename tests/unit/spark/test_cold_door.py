@@ -338,6 +338,19 @@ def test_history_alone(stage: Stage) -> None:
     assert first["streams"][name]["created"] == f"log {log_info(stage.js, name).log_id}"
 
 
+def test_bytes_of_a_batch_are_bounded_where_the_server_has_nothing(stage: Stage) -> None:
+    name = stage.stream(200)
+    url = stage.archive(name, 1, [50, 100, 150, 201])
+    entries = find_history(open_bucket(url), name).manifest.entries
+    stage.js.purge_stream(name)
+    quarter = sum(entry.size for entry in entries) // 4
+    options = {"coldUrl": url, "startingOffsets": "earliest", "maxBytesPerTrigger": quarter}
+    reader = MicroBatchReader(read_options(stage.given(name, options), streaming=True))
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert 45 <= end["streams"][name]["seq"] <= 55
+    reader.stop()
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -14,6 +14,7 @@ from tidelog.base.errors import ApiError, TidelogError
 from tidelog.spark.link import Link
 from tidelog.spark.offset import Mark, Offset, parse
 from tidelog.spark.option import ConnectOptions
+from tidelog.spark.shelf import LOG_ID
 from tidelog.spark.state import STREAM_NOT_FOUND, ask_state
 
 
@@ -72,6 +73,8 @@ def _offsets(path: Path) -> Iterator[Offset]:
 
 
 def _end(link: Link, stream: str, mark: Mark) -> tuple[int, str]:
+    if mark.created.startswith(LOG_ID):
+        return mark.seq, "history is read without a server"
     try:
         state = ask_state(link, stream)
     except ApiError as error:
