@@ -113,17 +113,17 @@ class ArchiveHistory:
         self._archive: Archive | None = None
         self._view: Archive | None = None  # for reading, as it was seen last
 
-    def _open(self) -> Archive:
+    def _open(self, bucket: Bucket) -> Archive:
         from tidelog.cold.archive import Archive, Place
 
         place = Place(self.depot.account, self.depot.stream, self.log_id)
-        return Archive(self._noting or self.depot.warehouse.bucket(), place)
+        return Archive(bucket, place)
 
     def _sent(self) -> Archive:
         """As this process knows it, which writes to it."""
         if self._archive is None:
             self._noting = Noting(self.depot.warehouse.bucket())
-            self._archive = self._open()
+            self._archive = self._open(self._noting)
         return self._archive
 
     def end_seq(self) -> int:
@@ -150,9 +150,9 @@ class ArchiveHistory:
         archive.manifest = archive.book.newest()
         entries = overlapping(archive.manifest.entries, start_seq, end_seq)
         wanted = to_arrow(columns)
-        there = (
-            pa.concat_tables([archive.read(entry) for entry in entries]) if entries else wanted.slice(0, 0)
-        )
+        bucket = self.depot.warehouse.bucket()
+        parts = [part_of(bucket, archive, entry, start_seq, end_seq) for entry in entries]
+        there = pa.concat_tables(parts) if parts else wanted.slice(0, 0)
         # It may have more: what was deleted here since.
         there = there.filter(pc.is_in(there["seq"], value_set=wanted["seq"].combine_chunks()))
         if not there.combine_chunks().equals(wanted.combine_chunks()):
@@ -160,6 +160,17 @@ class ArchiveHistory:
                 f"{archive.place.folder} has other messages from {start_seq} to {end_seq - 1} than this log:"
                 " somebody with a copy of it has written there; nothing of this log goes there any more"
             )
+
+    def _ours(self, end_seq: int) -> Archive:
+        """As it is now, if nobody else has gone on with it."""
+        archive = self._sent()
+        archive.manifest = archive.book.newest()
+        if archive.manifest.end_seq != end_seq:
+            raise ColdForeign(
+                f"{archive.place.folder} ends before {archive.manifest.end_seq}, and this log has left it at {end_seq}:"
+                " somebody with a copy of it has written there; nothing is removed"
+            )
+        return archive
 
     def rows(self, start_seq: int, end_seq: int) -> list[Columns]:
         known = self._view
@@ -169,21 +180,20 @@ class ArchiveHistory:
             except ColdMissing:
                 # Somebody has merged some files, and removed them.
                 self._view = None
-        archive = self._view = self._open()
+        archive = self._view = self._open(self.depot.warehouse.bucket())
         if archive.manifest.end_seq < end_seq:
             raise ColdMissing(f"{archive.place.folder} does not go up to {end_seq - 1}")
         return read_rows(archive, start_seq, end_seq)
 
-    def trim(self, start_seq: int, before_ns: int | None) -> None:
-        archive = self._sent()
-        archive.manifest = archive.book.newest()
+    def trim(self, start_seq: int, before_ns: int | None, end_seq: int) -> None:
+        archive = self._ours(end_seq)
         if before_ns is not None:
             kept = [entry for entry in archive.manifest.entries if entry.last_ts_ns >= before_ns]
             start_seq = min(start_seq, kept[0].start_seq) if kept else start_seq
         archive.trim(start_seq)
 
-    def remove(self) -> None:
-        archive = self._sent()
+    def remove(self, end_seq: int) -> None:
+        archive = self._ours(end_seq)
         for name in archive.bucket.names(archive.place.folder):
             archive.bucket.remove(name)
         self._archive = None
@@ -197,11 +207,20 @@ def read_rows(archive: Archive, start_seq: int, end_seq: int) -> list[Columns]:
     from tidelog.cold.table import to_columns
 
     entries = overlapping(archive.manifest.entries, start_seq, end_seq)
-    return [to_columns(within(archive.read(entry), start_seq, end_seq)) for entry in entries]
+    return [to_columns(part_of(archive.bucket, archive, entry, start_seq, end_seq)) for entry in entries]
 
 
-def within(table: Any, start_seq: int, end_seq: int) -> Any:
-    """The rows of a stretch."""
-    import pyarrow.compute as pc
+def part_of(bucket: Bucket, archive: Archive, entry: Entry, start_seq: int, end_seq: int) -> Any:
+    """What a file has of a stretch, and perhaps more; of one that was merged from many, not all of it is read."""
+    import pyarrow as pa
 
-    return table.filter(pc.and_(pc.greater_equal(table["seq"], start_seq), pc.less(table["seq"], end_seq)))
+    from tidelog.cold.bucket import StoreBucket
+    from tidelog.cold.scan import groups
+    from tidelog.cold.table import SCHEMA
+
+    if not isinstance(bucket, StoreBucket) or (start_seq <= entry.start_seq and entry.end_seq <= end_seq):
+        return archive.read(entry)
+    found = [
+        batch for group in groups(bucket, entry, start_seq, end_seq) for batch in group.batches(SCHEMA.names)
+    ]
+    return pa.Table.from_batches(found).cast(SCHEMA) if found else SCHEMA.empty_table()

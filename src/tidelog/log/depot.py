@@ -39,11 +39,14 @@ class History(Protocol):
     def rows(self, start_seq: int, end_seq: int) -> list[Columns]:
         """The messages of [start_seq, end_seq), and perhaps some around them, in order."""
 
-    def trim(self, start_seq: int, before_ns: int | None) -> None:
-        """Forget what ends before `start_seq`, if all of it is older than `before_ns`."""
+    def trim(self, start_seq: int, before_ns: int | None, end_seq: int) -> None:
+        """Forget what ends before `start_seq`, if all of it is older than `before_ns`.
 
-    def remove(self) -> None:
-        """Forget everything."""
+        Raises ColdForeign if what is there does not end before `end_seq`: then it is not this log's alone.
+        """
+
+    def remove(self, end_seq: int) -> None:
+        """Forget everything, likewise."""
 
 
 class Throttle:

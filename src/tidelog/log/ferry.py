@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tidelog.base.clock import Clock
-from tidelog.base.errors import ColdForeign, TidelogError
+from tidelog.base.errors import ColdError, ColdForeign, TidelogError
 from tidelog.base.limits import COLD_TRIM_NS
 from tidelog.base.seqset import SequenceSet
 from tidelog.base.work import Worker
@@ -114,7 +114,9 @@ class Ferry:
         self._front_seq = 0
         self._trim_due_ns = 0
         self._trim_wanted = True
-        self._forgetting = False
+        self._forgotten: Callable[[BaseException | None], None] | None = (
+            None  # told when the history has gone
+        )
 
     # ---- what the keeper calls ----
 
@@ -167,14 +169,14 @@ class Ferry:
         dues += [due_ns for due_ns in (self.fetcher.next_due_ns(),) if due_ns is not None]
         return min(dues, default=None)
 
-    def forget(self) -> None:
+    def forget(self, done: Callable[[BaseException | None], None]) -> None:
         """The log is deleted, and its history goes as well, unless that is to outlive it."""
         tiering = self.tiering
         if tiering is None or self.history is None or tiering.keep_ns != 0 or self.foreign:
             return
-        self._forgetting = True
+        self._forgotten = done
         if not self.sending:
-            self._forget()
+            self._forget(done)
 
     def has_sent(self, seq: int) -> bool:
         """Whether a message may be in the history."""
@@ -221,22 +223,23 @@ class Ferry:
             elif isinstance(error, ColdForeign):
                 self.foreign = str(error)
                 self._failed(error)
-            elif isinstance(error, TidelogError):
+                self._hold_back(log)
+            elif isinstance(error, TidelogError | ValueError | MemoryError):
                 # Perhaps it was done all the same, or somebody else has done something.
                 self.archived_seq = None
                 self._again.failed(self.clock.monotonic_ns())
                 self._failed(error)
             else:
                 raise error
-            if self._forgetting:
-                self._forget()
+            if self._forgotten is not None:
+                self._forget(self._forgotten)
             elif not log.closed:
                 self._stale = True
                 self.on_idle(log)
 
         self.tiering.depot.sender.submit(job, told)
 
-    def _failed(self, error: TidelogError) -> None:
+    def _failed(self, error: BaseException) -> None:
         self.figures.failures += 1
         self.failing = str(error)
         self.trouble(error)
@@ -335,26 +338,28 @@ class Ferry:
         assert self.history is not None
         history, keep_ns = self.history, self.tiering.keep_ns
         # What is not removed for certain may come back with the power, and be wanted.
-        first_seq = self._front_seq
+        first_seq, end_seq = self._front_seq, self._end_seq
         before_ns = self.clock.now_ns() - keep_ns if keep_ns else None
 
         def done(_: object) -> None:
             self._trim_due_ns = self.clock.monotonic_ns() + COLD_TRIM_NS
 
         self._trim_wanted = False
-        self._job(lambda: history.trim(first_seq, before_ns), done)
+        self._job(lambda: history.trim(first_seq, before_ns, end_seq), done)
 
-    def _forget(self) -> None:
+    def _forget(self, told: Callable[[BaseException | None], None]) -> None:
         assert self.tiering is not None
         assert self.history is not None
-        self._forgetting = False
+        history, end_seq = self.history, self._end_seq
+        self._forgotten = None
         self.halted = True
-
-        def done(_: object, error: BaseException | None) -> None:
-            if error is not None:
-                self.trouble(error)
-
-        self.tiering.depot.sender.submit(self.history.remove, done)
+        if end_seq < 0:
+            if self.log is not None and len(self.log.store.segments) > 1:
+                told(
+                    ColdError(f"nobody has looked yet what is there, so it stays in {self.tiering.depot.url}")
+                )
+            return
+        self.tiering.depot.sender.submit(lambda: history.remove(end_seq), lambda _, error: told(error))
 
     def _hold_back(self, log: Log) -> None:
         """What is to outlive the log does not go before it was sent."""

@@ -335,13 +335,19 @@ class AccountStreams:
             keeper.stop()
         self.followers.pop(name, None)
         self.tell_gone(stream)
-        stream.log.keeper.ferry.forget()
+        stream.log.keeper.ferry.forget(partial(self._history_gone, name))
         stream.abandon()
 
     def tell_gone(self, stream: Stream) -> None:
         for follower in self.engine.followers():
             if follower.feeds is not None:
                 follower.feeds.go(stream)
+
+    def _history_gone(self, name: str, error: BaseException | None) -> None:
+        if error is not None:
+            self.engine.log.warn(
+                f"What stream {self.name} > {name} had in the cold tier was not removed: {error}"
+            )
 
     def sweep(self, path: str) -> None:
         """Remove, in the background, what is left of a stream that is deleted or was not finished."""

@@ -156,13 +156,17 @@ def test_trimming_by_sequence_and_by_time(url: str) -> None:
     one = history(url)
     for start in (1, 51, 101):
         one.add(start, start + 50, columns(range(start, start + 50)))
-    one.trim(101, 1_700_000_000_000_000_000 + 60)
+    one.trim(101, 1_700_000_000_000_000_000 + 60, 151)
     assert archive(url).manifest.start_seq == 51
-    one.trim(1, None)
+    one.trim(1, None, 151)
     assert archive(url).manifest.start_seq == 51
-    one.trim(101, None)
+    with pytest.raises(ColdForeign, match="nothing is removed"):
+        one.trim(101, None, 101)
+    one.trim(101, None, 151)
     assert archive(url).manifest.start_seq == 101
-    one.remove()
+    with pytest.raises(ColdForeign):
+        one.remove(101)
+    one.remove(151)
     assert open_bucket(url).names("$G") == []
     assert one.end_seq() == 0
 

@@ -75,15 +75,22 @@ class ShedHistory:
         self.shed.call("rows")
         return [part for start, end, part in self.stretches if start < end_seq and end > start_seq]
 
-    def trim(self, start_seq: int, before_ns: int | None) -> None:
+    def trim(self, start_seq: int, before_ns: int | None, end_seq: int) -> None:
         self.shed.call("trim")
+        self.compare(end_seq)
         self.trims.append((start_seq, before_ns))
         self.stretches[:-1] = [one for one in self.stretches[:-1] if one[1] > start_seq]
 
-    def remove(self) -> None:
+    def remove(self, end_seq: int) -> None:
         self.shed.call("remove")
+        self.compare(end_seq)
         self.stretches.clear()
         self.removed = True
+
+    def compare(self, end_seq: int) -> None:
+        there = self.stretches[-1][1] if self.stretches else 0
+        if there != end_seq:
+            raise ColdForeign(f"it ends before {there}, not {end_seq}")
 
     def seqs(self) -> list[int]:
         return [row[0] for _, _, part in self.stretches for row in rows_of(part)]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from tidelog.base.errors import ConfigError, StorageError
+from tidelog.base.errors import ColdForeign, ConfigError, StorageError
 from tidelog.log.depot import Depot, Tiering
 from tidelog.log.filter import Filter
 from tidelog.log.fsck import Severity, check_log
@@ -414,9 +414,33 @@ def test_a_damaged_copy_is_fetched_again() -> None:
 def test_a_deleted_log_takes_its_history_with_it() -> None:
     for keep_ns, removed in ((0, True), (None, False), (SECOND, False)):
         house, _ = filled(keep_ns=keep_ns)
-        house.log.keeper.ferry.forget()
+        told: list[BaseException | None] = []
+        house.log.keeper.ferry.forget(told.append)
         house.shed.sender.run_all()
         assert house.shed.only.removed is removed
+        assert told == ([None] if removed else [])
+
+
+def test_what_somebody_else_goes_on_with_is_not_removed() -> None:
+    """COLD-10"""
+    house, _ = filled()
+    history = house.shed.only
+    history.stretches.append((history.end_seq(), 1000, history.stretches[-1][2]))
+    told: list[BaseException | None] = []
+    house.log.keeper.ferry.forget(told.append)
+    house.shed.sender.run_all()
+    assert isinstance(told[0], ColdForeign)
+    assert not history.removed
+
+
+def test_what_nobody_has_looked_at_is_not_removed() -> None:
+    house, _ = filled()
+    house.shed.break_down()
+    house.crash()
+    told: list[BaseException | None] = []
+    house.log.keeper.ferry.forget(told.append)
+    house.shed.sender.run_all()
+    assert "nobody has looked" in str(told[0])
 
 
 def test_what_is_encrypted_here_does_not_go_in_the_clear() -> None:
