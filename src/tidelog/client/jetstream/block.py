@@ -6,15 +6,16 @@
 What it promises: the blocks together have every message of the range that matches and is there, once and in order; what
 is lost or trimmed is in `lost` and `trimmed` behind the last block. A batch that does not end in time raises Timeout.
 
-How it works: an answer is bounded by the server; the next is asked for when the end of one has come, from where that
-says.
+How it works: an answer is bounded by the server, and taken in as a whole before its blocks are handed on: a server ends
+connections that do not read, and what is done with a block may take its time. The next is asked for from where the end
+of one says.
 
 What it does not do: know Arrow. A server that is no Tidelog has nobody who answers: that is NoResponders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -76,7 +77,8 @@ class BlockReader:
                 connection.publish(
                     f"$TIDELOG.API.READ.{self.stream}", msgspec.json.encode(asked), reply=reply
                 )
-                end = yield from self._answer(inbox)
+                found, end = self._answer(inbox)
+                yield from found
                 start_seq = number(end, "Tidelog-Next-Seq")
                 self.end_seq = number(end, "Nats-UpTo-Sequence") + 1
                 end_seq = end_seq or self.end_seq
@@ -87,8 +89,9 @@ class BlockReader:
         finally:
             inbox.unsubscribe()
 
-    def _answer(self, inbox: Subscription) -> Generator[Block, None, Message]:
-        """Hand on the blocks of one answer; returns the message at its end."""
+    def _answer(self, inbox: Subscription) -> tuple[list[Block], Message]:
+        """The blocks of one answer, and the message at its end."""
+        found: list[Block] = []
         while True:
             message = self._next(inbox)
             if not message.header_block:
@@ -99,12 +102,14 @@ class BlockReader:
                     "nobody answers bulk reads: this is no Tidelog server, or it has no JetStream"
                 )
             if message.status == END_OF_BATCH:
-                return message
-            yield Block(
-                message.payload,
-                number(message, "Tidelog-First-Seq"),
-                number(message, "Tidelog-Last-Seq"),
-                number(message, "Tidelog-Messages"),
+                return found, message
+            found.append(
+                Block(
+                    message.payload,
+                    number(message, "Tidelog-First-Seq"),
+                    number(message, "Tidelog-Last-Seq"),
+                    number(message, "Tidelog-Messages"),
+                )
             )
 
     def _next(self, inbox: Subscription) -> Message:

@@ -8,7 +8,9 @@ import pytest
 
 from tidelog.base.errors import ApiError
 from tidelog.client.jetstream import JetStream, Publisher
-from tidelog.client.jetstream.block import BlockReader
+from tidelog.client.jetstream.block import END_OF_BATCH, BlockReader
+from tidelog.client.message import Message
+from tidelog.client.subscription import Subscription
 from tidelog.testing import Server
 
 
@@ -63,3 +65,22 @@ def test_nothing_in_the_range(js: JetStream) -> None:
 def test_a_stream_that_is_not_there(js: JetStream) -> None:
     with pytest.raises(ApiError, match="stream not found"):
         seqs(BlockReader(js, "NONE"))
+
+
+def test_who_takes_time_over_a_block_keeps_nobody_waiting(
+    js: JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server closes a connection that does not read for long; what it sends for one request is taken in at once."""
+    statuses: list[int] = []
+    taken = BlockReader._next
+
+    def noted(reader: BlockReader, inbox: Subscription) -> Message:
+        message = taken(reader, inbox)
+        statuses.append(message.status)
+        return message
+
+    monkeypatch.setattr(BlockReader, "_next", noted)
+    blocks = BlockReader(js, "S").blocks()
+    assert next(blocks).first_seq == 1
+    assert statuses[-1] == END_OF_BATCH
+    assert len(list(blocks)) == len(statuses) - 2 > 1
