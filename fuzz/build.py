@@ -19,6 +19,8 @@ PLACE = ROOT / "build" / "fuzz"
 LIBRARY = PLACE / "lib"
 # `serve` and what is above it need sockets.
 ROOMS = ("base", "wire", "subject", "broker")
+# Of another room, what the broker sends with.
+PARTS = ("stream/__init__.py", "stream/advisory.py", "stream/post.pyx")
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 SANITIZERS = "address,undefined"
@@ -49,32 +51,28 @@ def build() -> None:
     clang = shutil.which("clang")
     if clang is None:
         raise BuildError(MISSING)
-    for room in ROOMS:
-        copy_room(room)
-    shutil.copy2(ROOT / "src" / "tidelog" / "__init__.py", LIBRARY / "tidelog" / "__init__.py")
+    for path in modules(".py"):
+        goal = LIBRARY / path.relative_to(ROOT / "src")
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, goal)
     module_command = [clang, *FLAGS, f"-fsanitize=fuzzer-no-link,{SANITIZERS}", "-shared"]
-    for source in compiled_rooms():
-        compile_to(
-            LIBRARY / source.relative_to(GENERATED / "src").with_suffix(SUFFIX), module_command, source
-        )
+    for path in modules(".pyx"):
+        goal = (LIBRARY / path.relative_to(ROOT / "src")).with_suffix(SUFFIX)
+        compile_to(goal, module_command, (GENERATED / path.relative_to(ROOT)).with_suffix(".c"))
     compile_to(LIBRARY / "fuzz" / f"door{SUFFIX}", module_command, door())
     program_command = [clang, *FLAGS, *defines(), f"-fsanitize=fuzzer,{SANITIZERS}"]
     compile_to(PLACE / "target", program_command, ROOT / "fuzz" / "entry.c", links())
     write(PLACE / "seed")
 
 
-def copy_room(room: str) -> None:
-    source, goal = ROOT / "src" / "tidelog" / room, LIBRARY / "tidelog" / room
-    goal.mkdir(parents=True, exist_ok=True)
-    for path in source.glob("*.py"):
-        shutil.copy2(path, goal / path.name)
-
-
-def compiled_rooms() -> list[Path]:
+def modules(suffix: str) -> list[Path]:
+    """The sources of what is fuzzed, and of what that needs."""
+    package = ROOT / "src" / "tidelog"
+    found = [path for room in ROOMS for path in sorted((package / room).glob(f"*{suffix}"))]
     return [
-        GENERATED / path.relative_to(ROOT).with_suffix(".c")
-        for room in ROOMS
-        for path in sorted((ROOT / "src" / "tidelog" / room).glob("*.pyx"))
+        path
+        for path in (package / "__init__.py", *found, *(package / part for part in PARTS))
+        if path.suffix == suffix
     ]
 
 

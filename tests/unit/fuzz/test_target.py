@@ -2,13 +2,15 @@
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from fuzz import target
-from fuzz.build import BuildError, build, translate
+from fuzz.build import BuildError, build, modules, translate
 from fuzz.rules import SETTINGS
 from fuzz.seed import seeds, write
 from fuzz.target import Finding, run
@@ -74,3 +76,24 @@ def test_who_has_no_clang_is_told_what_to_install(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(BuildError, match="apt-get install clang"):
         build()
+
+
+def test_all_that_the_target_imports_is_built() -> None:
+    """Else it ends before the first input."""
+    script = (
+        "import sys, fuzz.target; print(*(name for name in sys.modules if name.split('.')[0] == 'tidelog'))"
+    )
+    search_path = f"{ROOT}:{ROOT / 'tests'}"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": search_path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    built = {
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+        for suffix in (".py", ".pyx")
+        for path in modules(suffix)
+    }
+    assert set(done.stdout.split()) - built == set()
