@@ -8,23 +8,35 @@ write.
 """
 
 import struct
+from contextlib import suppress
 
+from tidelog.base.errors import DiskFailed
 from tidelog.base.limits import CEILING_STEP
 from tidelog.disk.disk import Disk
+from tidelog.log.flip import find_flip, flipped
 from tidelog.log.record import checksum
 
 FILE_NAME = "ceiling"
 DOUBT_NAME = "doubt"
 MAGIC = b"TIDECEIL"
 _HEAD = struct.Struct("<8sIQ")
+_BODY_POS, _SEQ_SIZE = 12, 8
 
 
 def read_ceiling(data: bytes) -> tuple[int, str] | None:
-    """The last sequence that may have been given out, and in which boot that was said. None: it is damaged."""
-    if len(data) < _HEAD.size or data[:8] != MAGIC:
+    """The last sequence that may have been given out, and in which boot that was said. None: it is damaged, by more
+    than a bit.
+    """
+    if len(data) < _HEAD.size:
         return None
-    _, crc, seq = _HEAD.unpack_from(data)
-    return (seq, data[_HEAD.size :].decode(errors="replace")) if crc == checksum(data[12:]) else None
+    magic, crc, _ = _HEAD.unpack_from(data)
+    body = data[_BODY_POS:]
+    if crc != checksum(body):
+        bit = find_flip(body, crc)
+        if bit is None or magic != MAGIC:
+            return None
+        body = flipped(body, bit) if bit >= 0 else body
+    return int.from_bytes(body[:_SEQ_SIZE], "little"), body[_SEQ_SIZE:].decode(errors="replace")
 
 
 class Ceiling:
@@ -39,7 +51,13 @@ class Ceiling:
     def raise_beyond(self, last_seq: int) -> int:
         """Promise some more sequences, durably. Returns the last one that may be given out."""
         seq = last_seq + CEILING_STEP
-        body = seq.to_bytes(8, "little") + self._disk.boot_id().encode()
+        self._say(seq, self._disk.boot_id())
+        self._trust()
+        self.seq = seq
+        return seq
+
+    def _say(self, seq: int, boot_id: str) -> None:
+        body = seq.to_bytes(_SEQ_SIZE, "little") + boot_id.encode()
         new = f"{self._path}.new"
         if self._disk.exists(new):
             self._disk.remove(new)
@@ -51,9 +69,6 @@ class Ceiling:
             file.close()
         self._disk.rename(new, self._path)
         self._disk.sync_directory(self._directory)
-        self._trust()
-        self.seq = seq
-        return seq
 
     def distrust(self) -> None:
         """A sync has failed, and what was written may be gone though the power stays: the next log goes on above.
@@ -79,7 +94,10 @@ class Ceiling:
         finally:
             file.close()
         if found is None:
-            return last_seq + 1
+            # Some were given out, and it is not known how many; most likely not more than this. Once, and of no boot.
+            with suppress(DiskFailed):
+                self._say(last_seq + CEILING_STEP, "")
+            return last_seq + CEILING_STEP + 1
         seq, boot_id = found
         if boot_id and boot_id == self._disk.boot_id() and not self._disk.exists(self._doubt):
             return last_seq + 1

@@ -500,11 +500,15 @@ class _Check:
             return
         found = ceiling.read_ceiling(data)
         if found is None:
-            self.repairable(
-                ceiling.FILE_NAME,
-                "damaged: what the power took may be given out again, with the sequences that it had",
-                self.remove(ceiling.FILE_NAME),
-            )
+            text = "damaged: the log goes on above what it may have given out"
+            if self.report.snapshot == "usable":
+                # All was synced then, and nothing was lost.
+                self.repairable(ceiling.FILE_NAME, text, self.remove(ceiling.FILE_NAME))
+            elif self.report.messages is None:
+                self.say(Severity.NOTE, ceiling.FILE_NAME, text)
+            else:
+                new = ceiling.Ceiling(self.disk, self.directory)
+                self.repairable(ceiling.FILE_NAME, text, lambda: new.floor(self.report.last_seq))
             return
         self.report.ceiling, boot_id = found
         doubted = self.read(ceiling.DOUBT_NAME) is not None

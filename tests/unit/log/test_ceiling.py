@@ -11,6 +11,8 @@ from sim.worker import SimWorker
 from tidelog.base.chance import Chance
 from tidelog.base.clock import ManualClock
 from tidelog.base.limits import CEILING_STEP
+from tidelog.log.ceiling import read_ceiling
+from tidelog.log.flip import flipped
 from tidelog.log.log import Log
 from tidelog.log.policy import STRICT, THROUGHPUT, SyncPolicy
 from tidelog.log.recover import open_log
@@ -84,3 +86,23 @@ def test_sequences_that_went_with_a_failed_sync_are_not_used_again(by: str, told
         assert house.log.failure is not None
     house.crash()
     assert house.log.append(b"s", b"p") > last_seq
+
+
+def test_a_turned_bit_of_the_ceiling_changes_nothing() -> None:
+    disk = after_a_power_cut()
+    file = disk.open("log/ceiling")
+    whole = file.read(0, file.size)
+    for bit in range(8 * len(whole)):
+        assert read_ceiling(flipped(whole, bit)) == read_ceiling(whole)
+
+
+def test_a_ceiling_that_cannot_be_read_is_no_reason_to_begin_again() -> None:
+    """COMMIT-3: what was acknowledged and lost is not given out again."""
+    disk = after_a_power_cut()
+    for byte in (14, 15):
+        disk.flip_bit("log/ceiling", byte, 3)
+    log = opened(disk)
+    assert log.state().last_seq == CEILING_STEP
+    disk.power_cut(NOTHING)
+    # Not once more for each opening.
+    assert opened(disk.reopen(), STRICT).append(b"s", b"p") == CEILING_STEP + 1

@@ -144,7 +144,7 @@ def break_snapshot(disk: MemoryDisk) -> None:
     [
         (
             break_ceiling,
-            "damaged: what the power took may be given out again, with the sequences that it had",
+            "damaged: the log goes on above what it may have given out",
         ),
         (leave_unfinished, "was being written when the process ended"),
         (flip_header, "the header is damaged"),

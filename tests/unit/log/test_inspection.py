@@ -167,7 +167,7 @@ def test_cursors_and_ceiling(disk: MemoryDisk) -> None:
     fill(disk, close=False)
     found = inspect_file(disk, "log/ceiling")
     assert (found.kind, found.header["boot_id"]) == ("ceiling", "memory")
-    disk.files["log/ceiling"][12] ^= 1
+    disk.files["log/ceiling"][12] ^= 3
     assert inspect_file(disk, "log/ceiling").problems == ["the checksum does not match"]
 
 
