@@ -44,7 +44,9 @@ def running() -> Iterator[list[Any]]:
 
 @pytest.fixture(scope="module")
 def spark(running: list[Any]) -> Any:
-    running.append(tidelog.spark.session("tests", master="local[2]"))
+    running.append(
+        tidelog.spark.session("tests", master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
+    )
     return running[-1].newSession()
 
 

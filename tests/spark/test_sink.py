@@ -112,10 +112,10 @@ def test_a_batch_that_is_repeated_is_stored_once(
 ) -> None:
     """SPARK-4, with ids that the stream still knows, and after it has forgotten them."""
     source, target = stage.new_stream(), stage.new_stream(duplicate_window=100_000_000)
-    stage.fill(source, 100)
+    stage.fill(source, 80)
     more = {"stream": target} if stream_named else {}
     copy(source, target, **more)
-    expected = [b"%d" % number for number in range(100)]
+    expected = [b"%d" % number for number in range(80)]
     assert sorted(values(stage, target), key=int) == expected
     # All was written, and Spark crashed before it noted that.
     forget_commits(tmp_path, 1)
@@ -124,22 +124,22 @@ def test_a_batch_that_is_repeated_is_stored_once(
     # Some was written, and neither Spark nor the note of committed batches say so.
     query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
     stage.js.purge_stream("KV_tidelog_spark", subject=f"$KV.tidelog_spark.{query}.committed")
-    for held in [held for held in stage.held(target) if int(held.value) >= 90]:
+    for held in [held for held in stage.held(target) if int(held.value) >= 70]:
         stage.js.delete_message(target, held.seq)
-    forget_commits(tmp_path, 2)
+    forget_commits(tmp_path, 1)
     copy(source, target, **more)
     assert sorted(values(stage, target), key=int) == expected
 
 
 def test_a_query_goes_on_after_the_server_was_killed(stage: Stage, copy: Copy) -> None:
     source, target = stage.new_stream(), stage.new_stream()
-    stage.fill(source, 200)
+    stage.fill(source, 80)
     copy(source, target)
-    stage.fill(source, 100, start=200)
+    stage.fill(source, 40, start=80)
     stage.kill()
     stage.start()
     copy(source, target)
-    assert sorted(values(stage, target), key=int) == [b"%d" % number for number in range(300)]
+    assert sorted(values(stage, target), key=int) == [b"%d" % number for number in range(120)]
 
 
 def test_a_stream_that_refuses_is_told_with_its_words(spark: Any, stage: Stage) -> None:
