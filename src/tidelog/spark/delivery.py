@@ -5,7 +5,8 @@ What it promises
     refuses raises, with its subject and the stream's words.
   * At most `max_count` messages and about `max_size` bytes are on their way; `send` waits for room.
   * When the connection is lost, messages whose acknowledgement did not come are sent again on a new one, if all have
-    ids by which the stream knows them again; otherwise that is an error, and it is said how many are uncertain.
+    ids by which the stream knows them again; otherwise that is an error, and it is said how many are uncertain. Those
+    that `stored` tells of then, by number, are in the stream and not sent again.
 
 How it works: rows become operations, and acknowledgements are counted, without a Python object for each (`Flight`);
 what is no plain acknowledgement is looked at here.
@@ -14,6 +15,7 @@ What it does not do: keep an order across a lost connection beyond that of sendi
 """
 
 import time
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -52,9 +54,18 @@ class Delivery:
     """`link` has connections whose parser is an `Acks`. `msg_id` is what ids by number begin with."""
 
     def __init__(
-        self, link: Link, *, stream: str, max_count: int, max_size: int, msg_id: str, repeatable: bool
+        self,
+        link: Link,
+        *,
+        stream: str,
+        max_count: int,
+        max_size: int,
+        msg_id: str,
+        repeatable: bool,
+        stored: Callable[[], Iterable[int]] = tuple,
     ) -> None:
         self._link = link
+        self._stored_rows = stored
         self._repeatable = repeatable
         self._connection = link.attempt(link.connection)
         self._flight = Flight(
@@ -148,6 +159,8 @@ class Delivery:
         deadline = time.monotonic() + self._link.patience_s
         while True:
             try:
+                for number in self._stored_rows():
+                    self._flight.settle(number, False)
                 self._connection = self._link.attempt(self._link.connection)
                 self._inbox = self._listen(self._connection)
                 for operations in self._flight.unacknowledged():

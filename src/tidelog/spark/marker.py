@@ -7,7 +7,8 @@ later than that, because the driver was away for an hour, is known by these note
     <query>.committed      {"batch": 7}                    when all of a batch is written
 
 A task that finds its batch committed writes nothing. One that finds that its batch was begun reads what was written
-since back from the stream, by the ids, and writes the rest.
+since back from the stream, by the ids, and writes the rest. So does one whose connection was lost, before it sends
+again what was not acknowledged: the server may have been away for longer than the window.
 
 What it does not do: help where rows come differently the second time. Spark repeats a batch with the same rows in the
 same partitions if its sources do; Tidelog's does.
@@ -35,6 +36,60 @@ class Begun(msgspec.Struct):
     end_seq: int = 1
 
 
+class Stored:
+    """Which rows of a task are in a stream, by their ids, read back from where the stream ended when the task began."""
+
+    def __init__(
+        self,
+        link: Link,
+        options: WriteOptions,
+        stream: str,
+        start_seq: int,
+        prefix: str,
+        *,
+        begun_before: bool,
+    ) -> None:
+        self.start_seq = start_seq
+        # Whether there may be some although this task has written none.
+        self.begun_before = begun_before
+        self._link = link
+        self._connect = options.connect
+        self._stream = stream
+        self._prefix = prefix
+
+    @classmethod
+    def from_now_on(cls, link: Link, options: WriteOptions, stream: str, prefix: str) -> "Stored":
+        return cls(link, options, stream, ask_state(link, stream).end_seq, prefix, begun_before=False)
+
+    def rows(self) -> set[int]:
+        """By number."""
+        state = ask_state(self._link, self._stream)
+        if not state.config.get("allow_direct"):
+            # What cannot be read back is known by its ids for as long as the stream remembers them.
+            return set()
+        rows: set[int] = set()
+        # Answers of Direct Get want a connection of their own.
+        reading = Link(self._connect, self._link.patience_s, parser=headed_columns)
+        try:
+            next_seq = self.start_seq
+            while next_seq < state.end_seq:
+                last_seq, ids = reading.attempt(lambda: self._ids(reading, next_seq))  # noqa: B023
+                if not last_seq:
+                    break
+                next_seq = last_seq + 1
+                rows.update(int(text[len(self._prefix) :]) for text in ids if text.startswith(self._prefix))
+        finally:
+            reading.close()
+        return rows
+
+    def _ids(self, reading: Link, start_seq: int) -> tuple[int, list[str]]:
+        bulk = reading.bulk()
+        bulk.read(self._stream, start_seq, max_count=ANSWER_COUNT, max_size=ANSWER_SIZE)
+        last_seq = bulk.columns.last_seq
+        columns = from_buffers(self._stream, *bulk.columns.take())
+        return last_seq, list(_ids_of(columns.headers))
+
+
 class Markers:
     """Those of one query, on the way to one stream."""
 
@@ -53,42 +108,15 @@ class Markers:
         if not self.is_committed(batch):
             self._link.attempt(lambda: self._put(f"{self._query}.committed", Begun(batch)))
 
-    def begin(self, batch: int, partition: int, prefix: str) -> set[int]:
-        """The rows of this task that are in the stream already, by number; `prefix` is what their ids begin with."""
+    def begin(self, batch: int, partition: int, prefix: str) -> "Stored":
+        """What of this task is in the stream, now and later; `prefix` is what its ids begin with."""
         key = f"{self._query}.p{partition}"
         found = self._link.attempt(lambda: self._get(key))
         if found is not None and found.batch == batch:
-            return self._written(found.end_seq, prefix)
-        end_seq = ask_state(self._link, self._stream).end_seq
-        self._link.attempt(lambda: self._put(key, Begun(batch, end_seq)))
-        return set()
-
-    def _written(self, start_seq: int, prefix: str) -> set[int]:
-        state = ask_state(self._link, self._stream)
-        if not state.config.get("allow_direct"):
-            # What cannot be read back is known by its ids for as long as the stream remembers them.
-            return set()
-        rows: set[int] = set()
-        # Answers of Direct Get want a connection of their own.
-        reading = Link(self._options.connect, self._link.patience_s, parser=headed_columns)
-        try:
-            next_seq = start_seq
-            while next_seq < state.end_seq:
-                last_seq, ids = reading.attempt(lambda: self._ids(reading, next_seq))  # noqa: B023
-                if not last_seq:
-                    break
-                next_seq = last_seq + 1
-                rows.update(int(text[len(prefix) :]) for text in ids if text.startswith(prefix))
-        finally:
-            reading.close()
-        return rows
-
-    def _ids(self, reading: Link, start_seq: int) -> tuple[int, list[str]]:
-        bulk = reading.bulk()
-        bulk.read(self._stream, start_seq, max_count=ANSWER_COUNT, max_size=ANSWER_SIZE)
-        last_seq = bulk.columns.last_seq
-        columns = from_buffers(self._stream, *bulk.columns.take())
-        return last_seq, list(_ids_of(columns.headers))
+            return Stored(self._link, self._options, self._stream, found.end_seq, prefix, begun_before=True)
+        stored = Stored.from_now_on(self._link, self._options, self._stream, prefix)
+        self._link.attempt(lambda: self._put(key, Begun(batch, stored.start_seq)))
+        return stored
 
     def _get(self, key: str) -> Begun | None:
         try:

@@ -18,11 +18,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from tidelog.base.errors import TidelogError
+from tidelog.base.errors import ApiError, TidelogError
 from tidelog.client.jetstream.flight import Acks
 from tidelog.spark.delivery import Delivery
 from tidelog.spark.link import Link, lease
-from tidelog.spark.marker import Markers, stream_of
+from tidelog.spark.marker import Markers, Stored, stream_of
 from tidelog.spark.option import WriteOptions
 from tidelog.spark.outgoing import RowReader
 
@@ -49,8 +49,9 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         prefix = f"{self._id}:0:{_task().partitionId()}:"
         with lease(self._options.connect, Acks) as link:
+            stored = _stored_from_now_on(link, self._options, prefix)
             return _deliver(
-                link, self._options, self._rows, iterator, self._id, prefix, set(), self._options.stream
+                link, self._options, self._rows, iterator, self._id, prefix, stored, self._options.stream
             )
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -73,13 +74,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         prefix = f"{query}:{batch}:{task.partitionId()}:"
         with lease(options.connect, Acks) as link:
             stream = stream_of(link, options) if self._notes else options.stream
-            written: set[int] = set()
+            stored = None
             if self._notes and stream:
                 markers = Markers(link, options, query, stream)
                 if markers.is_committed(int(batch)):
                     return Written(query, stream, 0, 0)
-                written = markers.begin(int(batch), task.partitionId(), prefix)
-            return _deliver(link, options, self._rows, iterator, query, prefix, written, stream)
+                stored = markers.begin(int(batch), task.partitionId(), prefix)
+            return _deliver(link, options, self._rows, iterator, query, prefix, stored, stream)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         options = self._options
@@ -100,6 +101,16 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._options.exactly_once and self._options.dedupe == "batch"
 
 
+def _stored_from_now_on(link: Link, options: WriteOptions, prefix: str) -> Stored | None:
+    """Where a stream can be named; one that is not there is told of when rows are refused."""
+    if not options.exactly_once or options.dedupe != "batch" or not (stream := stream_of(link, options)):
+        return None
+    try:
+        return Stored.from_now_on(link, options, stream, prefix)
+    except ApiError:
+        return None
+
+
 def _deliver(
     link: Link,
     options: WriteOptions,
@@ -107,10 +118,11 @@ def _deliver(
     batches: Iterator[Any],
     query: str,
     prefix: str,
-    written: set[int],
+    stored: Stored | None,
     stream: str,
 ) -> Written:
-    """All rows of a task but those that are `written` already."""
+    """All rows of a task but those that are `stored` already."""
+    written = stored.rows() if stored is not None and stored.begun_before else set()
     delivery = Delivery(
         link,
         stream=options.stream,
@@ -118,6 +130,7 @@ def _deliver(
         max_size=options.max_in_flight_size,
         msg_id=prefix if options.dedupe == "batch" else "",
         repeatable=options.dedupe != "none",
+        stored=tuple if stored is None else stored.rows,
     )
     number = 0
     for batch in batches:

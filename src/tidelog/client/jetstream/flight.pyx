@@ -6,8 +6,9 @@
     connection.take_in(10)                # its parser is an `Acks` that listens for this flight
 
 What it promises
-  * A message is one whole operation, with the headers of its row behind ours, and keeps its number and its reply subject
-    for as long as it is on its way: on another connection `unacknowledged` gives it again, byte for byte.
+  * A message is one whole operation, with the headers of its row behind ours. Its number says how many rows came before
+    it; it keeps that and its reply subject as long as it is on its way: on another connection `unacknowledged` gives it
+    again, byte for byte.
   * At most `max_count` messages are on their way, and about `max_size` bytes of them.
   * A message counts as acknowledged once, whatever comes twice. Only what is surely an acknowledgement is taken for one:
     refusals, and whatever else answers, stay messages for the subscription, and `settle` is for who has read them.
@@ -67,7 +68,7 @@ cdef class Rows:
     """What messages are made from. `subjects` may be one for all; `ids` None means ids by number, if at all.
 
     `header_ends` says which pairs of `keys` and `items` belong to a row, as the ends of a text say which bytes. Rows at
-    which `skip` is not 0 are passed over; they have their number all the same.
+    which `skip` is not 0 are passed over; they have their number all the same, and are not on their way.
     """
 
     cdef readonly Py_ssize_t count
@@ -200,6 +201,8 @@ cdef class Flight:
                 break
             if rows.skip is None or not rows.skip[at]:
                 self.add(rows, at)
+            else:
+                self.pass_over()
             at += 1
         return at
 
@@ -278,9 +281,7 @@ cdef class Flight:
         cdef Py_ssize_t subject_size = len(rows.subject)
         cdef Py_ssize_t value_size = rows.values.size(at), size
         cdef Py_ssize_t begun = self.data.count
-        cdef Py_ssize_t* end
         cdef char* to
-        cdef char* mark
         if rows.subjects is not None:
             subject, subject_size = rows.subjects.start(at), rows.subjects.size(at)
         if not is_subject(subject, subject_size):
@@ -289,13 +290,7 @@ cdef class Flight:
         size = self.block.count + value_size
         if size > self.max_payload:
             raise ValueError(f"{size} bytes for {subject[:subject_size]!r}: the server takes {self.max_payload} at most")
-        if not (
-            reserve(&self.data, subject_size + len(self.base) + size + 4 * NUMBER_SIZE_MOST, 1)
-            and reserve(&self.ends, 1, sizeof(Py_ssize_t))
-            and reserve(&self.settled, 1, 1)
-        ):
-            raise MemoryError
-        # There is room from here on.
+        self.make_room(subject_size + len(self.base) + size + 4 * NUMBER_SIZE_MOST)
         to = self.data.items + self.data.count
         if self.block.count:
             to = written(to, "H", 1)
@@ -314,14 +309,32 @@ cdef class Flight:
         to = written(to, rows.values.start(at), value_size)
         to = written(to, "\r\n", 2)
         self.data.count = to - self.data.items
-        end = <Py_ssize_t*>push(&self.ends, sizeof(Py_ssize_t))
-        end[0] = self.data.count
-        mark = <char*>push(&self.settled, 1)
-        mark[0] = 0
-        self.next += 1
+        self.number_it(False)
         self.under_way += 1
         self.size += self.data.count - begun
         return 0
+
+    cdef int pass_over(self) except -1:
+        """A number without an operation."""
+        self.make_room(0)
+        self.number_it(True)
+        if self.front == self.next - 1:
+            self.front += 1
+        return 0
+
+    cdef int make_room(self, Py_ssize_t size) except -1:
+        """For one more operation."""
+        if not (
+            reserve(&self.data, size, 1) and reserve(&self.ends, 1, sizeof(Py_ssize_t)) and reserve(&self.settled, 1, 1)
+        ):
+            raise MemoryError
+        return 0
+
+    cdef void number_it(self, bint settled) noexcept:
+        """What stands behind the last operation is one. There is room."""
+        (<Py_ssize_t*>push(&self.ends, sizeof(Py_ssize_t)))[0] = self.data.count
+        (<char*>push(&self.settled, 1))[0] = settled
+        self.next += 1
 
     cdef int make_block(self, Rows rows, Py_ssize_t at) except -1:
         """Ours first: of several of one name, servers go by the first."""

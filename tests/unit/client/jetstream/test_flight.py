@@ -67,7 +67,11 @@ def test_a_column_of_ids_and_rows_that_are_passed_over() -> None:
     rows = Rows(texts(b"x", b"y", b"z"), subject=b"a", ids=texts(b"1", b"2", b"3"), skip=bytes([1, 0, 1]))
     assert one.board(rows, 0) == 3
     assert one.unsent().count(b"HPUB") == 1
-    assert b"Nats-Msg-Id: 2\r\n" in one.operation(0)
+    assert b"Nats-Msg-Id: 2\r\n" in one.operation(1)
+    assert [one.operation(number) for number in (0, 2)] == [b"", b""]
+    assert (one.settle(0, False), one.under_way, one.unacknowledged()) == (False, 1, [one.operation(1)])
+    listening(one).feed(ack(1))
+    assert (one.under_way, one.stored) == (0, 1)
 
 
 def test_a_slice_of_a_column() -> None:
