@@ -246,3 +246,65 @@ def test_without_a_cold_tier_a_stream_cannot_ask_for_it(tmp_path: Path) -> None:
 def test_what_the_configuration_may_not_say(tmp_path: Path, cold: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         server(tmp_path, cold).start()
+
+
+def cold_again(directory: Path) -> None:
+    """A store of which nothing is in memory."""
+    with server(directory) as one:
+        js = JetStream(one.connect())
+        js.create_stream(CONFIG)
+        fill(js)
+        settled(one)
+
+
+def fetched(js: JetStream, **config: Any) -> list[Any]:
+    js.create_consumer("S", {"name": "c", "mem_storage": True, **config})
+    count = js.consumer_info("S", "c").num_pending
+    found: list[Any] = []
+    while len(found) < count:
+        found += list(PullConsumer(js, "S", "c").fetch(min(300, count - len(found)), timeout_s=10))
+        if config["ack_policy"] == "explicit":
+            for message in found[-300:]:
+                message.ack()
+    js.delete_consumer("S", "c")
+    return found
+
+
+def test_all_kinds_of_consumers_go_through_the_cold_tier(tmp_path: Path) -> None:
+    """CONSUMER-1, CONSUMER-2, CONSUMER-11"""
+    cold_again(tmp_path)
+    with server(tmp_path) as one:
+        js = JetStream(one.connect())
+        found = fetched(js, ack_policy="none", direction="reverse")
+        check([each.place.seq for each in found][::-1], [each.payload for each in found][::-1])
+        assert [each.place.pending for each in found] == list(range(COUNT - 1, -1, -1))
+        found = fetched(js, ack_policy="explicit", filter_subject="s.3")
+        assert [each.place.seq for each in found] == list(range(3, COUNT + 1, 5))
+        found = fetched(js, ack_policy="none", deliver_policy="last_per_subject", filter_subject="s.*")
+        assert [each.place.seq for each in found] == list(range(COUNT - 4, COUNT + 1))
+        # What is delivered again may have gone away meanwhile.
+        js.create_consumer("S", {"name": "n", "ack_policy": "explicit"})
+        first = list(PullConsumer(js, "S", "n").fetch(3, timeout_s=10))
+        for message in first:
+            message.nak()
+        again = list(PullConsumer(js, "S", "n").fetch(3, timeout_s=10))
+        check([each.place.seq for each in again], [each.payload for each in again], 3)
+
+
+def test_others_are_pushed_to_and_mirrors_follow(tmp_path: Path) -> None:
+    """FEED-1"""
+    cold_again(tmp_path)
+    with server(tmp_path) as one:
+        js = JetStream(one.connect())
+        inbox = js.connection.subscribe("pushed")
+        js.create_consumer("S", {"name": "p", "ack_policy": "none", "deliver_subject": "pushed"})
+        pushed: list[Any] = []
+        while len(pushed) < COUNT:
+            pushed += inbox.next_batch(500, 10.0)
+        check([int(each.payload[:6]) for each in pushed], [each.payload for each in pushed])
+        js.create_stream({"name": "M", "mirror": {"name": "S"}, "allow_direct": True, "storage": "memory"})
+        until(lambda: js.stream_info("M").state.messages == COUNT)
+        found = list(StreamReader(js, "M").forward())
+        check([each.seq for each in found], [each.payload for each in found])
+        js.create_stream({"name": "T", "sources": [{"name": "S"}], "storage": "memory", "allow_direct": True})
+        until(lambda: js.stream_info("T").state.messages == COUNT)
