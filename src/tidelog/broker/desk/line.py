@@ -60,11 +60,11 @@ class Line:
 
     def take(self, request: Request) -> None:
         stream = self.unsettled(request)
-        keys = keys_of(request)
-        one = Waiting(request, keys, own_key(request), stream, stream.log.store.last_seq if stream else 0)
-        if not self.waiting and not self.is_held_up(one):
+        if stream is None and not self.waiting and not self.changes.busy:
             self.carry_out(request)
             return
+        seq = stream.log.store.last_seq if stream is not None else 0
+        one = Waiting(request, keys_of(request), own_key(request), stream, seq)
         if self.is_held(one) or self.is_held_up(one):
             self.waiting.append(one)
             self.hold(one)
