@@ -22,8 +22,10 @@ The log's id keeps a stream apart from one of the same name that was deleted. On
 time.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow.compute as pc
@@ -32,7 +34,9 @@ from tidelog.base.errors import ColdError
 from tidelog.cold.bucket import Bucket
 from tidelog.cold.manifest import Entry, Manifest, ManifestBook, Outrun
 from tidelog.cold.table import About, read_table, write_table
-from tidelog.log.columns import Columns
+
+if TYPE_CHECKING:
+    from tidelog.log.columns import Columns
 
 NS_PER_US = 1000
 

@@ -14,8 +14,10 @@ Subjects are text wherever they are UTF-8, which NATS does not ask for. One that
 replacement characters, and in `subject_raw` as it is.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -24,7 +26,10 @@ import pyarrow.parquet as pq
 
 from tidelog.base.errors import ColdError
 from tidelog.base.limits import COLD_ROW_GROUP_MESSAGES
-from tidelog.log.columns import Columns, buffers_as_columns
+
+if TYPE_CHECKING:
+    # Who only reads files does without the log.
+    from tidelog.log.columns import Columns
 
 FORMAT = "1"
 SCHEMA = pa.schema(
@@ -53,7 +58,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 def write_table(rows: Columns | Any, about: About, more: Mapping[str, str] | None = None) -> bytes:
     """The file. Rows that are an Arrow table have our schema; `more` is told behind what `about` says."""
-    table = to_arrow(rows) if isinstance(rows, Columns) else rows
+    table = rows if isinstance(rows, pa.Table) else to_arrow(rows)
     words = {**told(about), **(more or {})}
     table = table.replace_schema_metadata({f"tidelog.{key}": str(value) for key, value in words.items()})
     sink = pa.BufferOutputStream()
@@ -157,6 +162,8 @@ def raw_subjects(table: Any) -> Any:
 
 def to_columns(table: Any) -> Columns:
     """The other way round: the rows as a log knows them."""
+    from tidelog.log.columns import buffers_as_columns
+
     table = table.combine_chunks()
     return buffers_as_columns(
         table.num_rows,
