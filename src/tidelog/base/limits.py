@@ -170,7 +170,7 @@ COLD_END_S = 0.5
 # And of those that have come back so many stay, however large: a reader goes from one to the next.
 COLD_WARM_LEAST = 3
 # How often a log looks for what its archive has kept long enough.
-COLD_TRIM_NS = 600_000_000_000
+COLD_TRIM_NS = 3_600_000_000_000
 # How long, and how often, one call to an object store is tried: a store that is busy says so for some seconds.
 COLD_RETRY_S = 20.0
 COLD_RETRIES = 8

@@ -150,6 +150,8 @@ class Ferry:
             return
         self.fetcher.tick(log)
         now_ns = self.clock.now_ns()
+        if self.tiering.keep_ns and self.clock.monotonic_ns() >= self._trim_due_ns:
+            self._stale = True
         if self._stale or (self._age_due_ns and now_ns >= self._age_due_ns):
             if not self.sending:
                 self._send(log)
@@ -164,6 +166,8 @@ class Ferry:
         dues = []
         if self._stale and not self.sending and self._next_job(log) is not None:
             dues.append(max(self._again.due_ns, self.tiering.depot.throttle.ready_ns, now_ns))
+        if self.tiering.keep_ns and not self.foreign:
+            dues.append(max(self._trim_due_ns, self._again.due_ns))
         if self._age_due_ns:
             dues.append(now_ns + max(0, self._age_due_ns - self.clock.now_ns()))
         dues += [due_ns for due_ns in (self.fetcher.next_due_ns(),) if due_ns is not None]
@@ -273,9 +277,8 @@ class Ferry:
         doubtful = self._next_husk(log)
         if doubtful is not None and not self._is_known(doubtful):
             return lambda: self._check_segment(log, doubtful)
-        if tiering.keep_ns is not None and (
-            self._trim_wanted or (tiering.keep_ns and self.clock.monotonic_ns() >= self._trim_due_ns)
-        ):
+        by_time = tiering.keep_ns and self.clock.monotonic_ns() >= self._trim_due_ns
+        if tiering.keep_ns is not None and (self._trim_wanted or by_time):
             return self._trim
         return None
 

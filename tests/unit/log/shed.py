@@ -79,7 +79,12 @@ class ShedHistory:
         self.shed.call("trim")
         self.compare(end_seq)
         self.trims.append((start_seq, before_ns))
-        self.stretches[:-1] = [one for one in self.stretches[:-1] if one[1] > start_seq]
+        self.stretches[:-1] = [
+            one
+            for one in self.stretches[:-1]
+            if one[1] > start_seq
+            or (before_ns is not None and any(row[1] >= before_ns for row in rows_of(one[2])))
+        ]
 
     def remove(self, end_seq: int) -> None:
         self.shed.call("remove")

@@ -326,6 +326,24 @@ def test_what_is_to_outlive_the_log_is_sent_before_it_goes() -> None:
     assert house.shed.only.trims == []
 
 
+def test_what_has_outlived_the_log_long_enough_goes_though_nothing_comes() -> None:
+    house = ColdHouse(
+        Tiering(Shed(), keep_ns=5000 * SECOND), replace(SETTINGS, limits=Limits(max_messages=20))
+    )
+    house.fill(200)
+    house.settle()
+    assert house.shed.only.seqs()[0] == 1
+    house.shed.only.trims.clear()
+    due_ns = house.log.next_due_ns()
+    assert due_ns is not None
+    house.clock.advance(ns=due_ns - house.clock.monotonic_ns())
+    house.log.tick()
+    house.settle()
+    ((first_seq, before_ns),) = house.shed.only.trims
+    assert first_seq == house.log.store.segments[0].base_seq
+    assert before_ns == house.clock.now_ns() - 5000 * SECOND
+
+
 def test_without_that_retention_waits_for_nobody() -> None:
     house = ColdHouse(Tiering(Shed()), replace(SETTINGS, limits=Limits(max_messages=20)))
     house.shed.break_down()
