@@ -414,10 +414,10 @@ class Lives:
             return
         model, patterns, keep = self.promise.model, self.pick(PATTERNS), self.pick((0, 0, 1, 3, 30))
         before_seq = self.somewhere() if self.one_in(2) else None
-        self.promise.going |= self.taken_by(lambda trial: trial.purge(patterns, before_seq, keep))
+        gone = self.taken_by(lambda trial: trial.purge(patterns, before_seq, keep))
+        self.promise.going |= gone
         purged = self.log.purge(Filter(*patterns), before_seq=before_seq, keep=keep)
         assert purged == model.purge(patterns, before_seq, keep)
-        gone = set(self.promise.going)
         self.promise.going.clear()
         self.wait_deleted(gone)
 
