@@ -11,6 +11,7 @@ from tidelog.base.errors import ColdForeign, ConfigError, StorageError
 from tidelog.log.depot import Depot, Tiering
 from tidelog.log.filter import Filter
 from tidelog.log.fsck import Severity, check_log
+from tidelog.log.inspection import inspect_file
 from tidelog.log.key_ring import Key, KeyRing
 from tidelog.log.log import LogRefused
 from tidelog.log.policy import STRICT
@@ -465,3 +466,59 @@ def test_what_is_encrypted_here_does_not_go_in_the_clear() -> None:
     keys = KeyRing((Key("k", bytes(32)),))
     with pytest.raises(ConfigError, match="in the clear"):
         replace(SETTINGS, encrypt=True, keys=keys, tiering=Tiering(Shed())).check()
+
+
+def flipped(house: ColdHouse, name: str, pos: int) -> None:
+    file = house.disk.open(name)
+    file.write(pos, bytes([file.read(pos, 1)[0] ^ 4]))
+    file.close()
+
+
+def test_a_bit_that_turns_in_a_husk_is_turned_back_and_it_stays_one() -> None:
+    house, messages = filled()
+    (name, *_) = [f"log/{name}" for name in house.disk.list("log") if name.endswith(".seg")]
+    house.log.close()
+    house.worker.run_all()
+    file = house.disk.open(name)
+    flipped(house, name, file.size // 2)
+    file.close()
+    assert check_log(house.disk, "log").severity is not Severity.LOSS
+    house.log, house.findings = house.open()
+    assert house.log.subject(3) == messages[2].subject
+    husks = house.husks()
+    house.log.tick()
+    house.settle()
+    assert house.husks() == husks
+    assert check_log(house.disk, "log").findings == []
+    assert house.walk() == messages
+    house.crash()
+    assert house.husks() == husks
+    assert house.walk() == messages
+
+
+def test_what_a_husk_lacks_is_told_as_lost_and_the_rest_goes_on() -> None:
+    house, messages = filled()
+    names = [f"log/{name}" for name in house.disk.list("log") if name.endswith(".seg")]
+    house.log.close()
+    house.worker.run_all()
+    file = house.disk.open(names[1])
+    file.write(file.size // 2, bytes(40))
+    file.close()
+    house.disk.remove(names[1].replace(".seg", ".idx"))
+    for name in house.disk.list("log"):
+        if name == "snapshot":
+            house.disk.remove("log/snapshot")
+    house.log, house.findings = house.open()
+    lost = {seq for start, end in house.log.state().lost for seq in range(start, end)}
+    assert 0 < len(lost) < 60
+    assert house.walk() == [message for message in messages if message.seq not in lost]
+
+
+def test_a_husk_shows_what_it_has() -> None:
+    house, messages = filled()
+    (name, *_) = [f"log/{name}" for name in house.disk.list("log") if name.endswith(".seg")]
+    found = inspect_file(house.disk, name)
+    (first, *_) = found.entries
+    assert (first["seq"], first["subject"]) == (1, messages[0].subject)
+    assert first["shell_of"] == 32 + len(messages[0].subject) + len(messages[0].payload)
+    assert "payload" not in first
