@@ -178,7 +178,7 @@ COLD_RETRIES = 8
 COLD_BATCH_SIZE = 16 * MIB
 # Small neighbouring files of the cold tier become one of this size, unless it would have too many rows for memory.
 COLD_FILE_SIZE = 64 * MIB
-COLD_FILE_MESSAGES = 4_194_304
+COLD_FILE_MESSAGES = 1_048_576
 # How long files stay that compaction has replaced: a query that has begun with the older manifest takes its time.
 COLD_GRACE_S = 3600.0
 # From when a file is put there until a manifest names it: an attempt that takes longer has come to its end.
