@@ -19,12 +19,16 @@ from libc.stdint cimport uint64_t
 from tidelog.base import limits
 from tidelog.base.errors import DiskFailed, StorageError
 from tidelog.log.outline cimport SEGMENT_HEADER_SIZE
-from tidelog.log.record cimport TRIM
+from tidelog.log.record cimport HEADER_SIZE as RECORD_SIZE, TRIM
 from tidelog.log.record import encode_fact
 from tidelog.log.segment cimport Segment
 from tidelog.log.store cimport Store
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+cdef enum:
+    TRIM_SIZE = RECORD_SIZE + 8
+    TRIM_END = SEGMENT_HEADER_SIZE + TRIM_SIZE
+
 cdef uint64_t DEAD_PERCENT = limits.COMPACT_DEAD_PERCENT
 cdef uint64_t DEAD_SIZE = limits.OPEN_DEAD_SIZE
 
@@ -65,29 +69,44 @@ def empty(Store store not None) -> int:
     """Leave nothing in the open segment of a log without messages but what its last sequence was, and return how many
     bytes were written for that; 0: there is nothing to gain, or what is deleted is kept for a history. What waits to be
     written is dropped with it, as all of it is deleted. A failed sync is no DiskFailed, as nobody may try again.
+
+    Where the open segment was only begun, the one before is emptied, which could not be completed either.
     """
-    cdef Segment segment = store.open_segment
-    cdef bytes record
-    file = segment.opened()
-    record = encode_fact(TRIM, store.last_seq, store.last_ts_ns, (store.last_seq + 1).to_bytes(8, "little"), store.salt)
-    end_pos = SEGMENT_HEADER_SIZE + len(record)
-    if store.count or file.size <= end_pos or store.kept_seq != <uint64_t>-1:
+    cdef Segment target = store.open_segment, segment
+    cdef uint64_t last_seq = store.last_seq
+    if store.count or store.kept_seq != <uint64_t>-1:
         return 0
-    file.write(SEGMENT_HEADER_SIZE, record)
+    for segment in reversed(store.rolled):
+        if target.opened().size <= TRIM_END:
+            # What it was to have is known to nobody.
+            last_seq = target.base_seq - 1
+            target = segment
+    file = target.opened()
+    if file.size <= TRIM_END:
+        return 0
+    file.write(
+        SEGMENT_HEADER_SIZE,
+        encode_fact(TRIM, last_seq, store.last_ts_ns, (last_seq + 1).to_bytes(8, "little"), store.salt),
+    )
     sync(file)
-    file.truncate(end_pos)
+    file.truncate(TRIM_END)
     sync(file)
-    segment.begin_again()
-    segment.side.note_control(SEGMENT_HEADER_SIZE, len(record))
+    for segment in store.segments:
+        if segment.base_seq > target.base_seq:
+            segment.opened().truncate(SEGMENT_HEADER_SIZE)
+            segment.begin_again()
+    target.begin_again()
+    target.side.note_control(SEGMENT_HEADER_SIZE, TRIM_SIZE)
+    segment = store.open_segment
     store.tail.clear()
-    store.tail.attach(file, segment.base_seq, end_pos)
+    store.tail.attach(segment.opened(), segment.base_seq, segment.opened().size)
     store.gone = []
     store.erasing = []
-    store.trimmed = False
     store.recent = None
     store.recent_heads = None
     store.look_ahead()
-    return len(record)
+    store.trimmed = target is not segment
+    return store.write() if store.trimmed else TRIM_SIZE
 
 
 def sync(file) -> None:

@@ -11,6 +11,7 @@ from sim.toxic import FailNth, Nth, every_crash, every_failure
 from tidelog.base.errors import StorageError
 from tidelog.base.limits import COMPACT_REST_NS, FULL_DISK_RETRY_NS, OPEN_DEAD_SIZE
 from tidelog.log.fsck import Severity, check_log
+from tidelog.log.header import HEADER_SIZE
 from tidelog.log.log import LogRefused
 from tidelog.log.policy import STRICT, THROUGHPUT, SyncPolicy
 from tidelog.log.room import is_mostly_dead
@@ -99,14 +100,19 @@ def test_a_segment_that_could_not_be_begun_is_tried_later() -> None:
 # ---- the disk is full ----
 
 
-def full_house(disk: SimDisk | None = None, policy: SyncPolicy = STRICT) -> House:
-    """Not a byte of room: a message is accepted and not written, the next one is refused."""
+def full_house(disk: SimDisk | None = None, policy: SyncPolicy = STRICT, begun: bool = False) -> House:
+    """Not a byte of room: a message is accepted and not written, the next one is refused.
+
+    `begun`: with another segment that was begun, and has nothing.
+    """
     house = House(replace(SETTINGS, policy=policy), disk)
     house.fill(50)
     house.log.committer.when_synced(lambda: None)
     house.worker.run_all()
-    house.disk.size_max = house.disk.machine.used_size()
+    house.disk.size_max = house.disk.machine.used_size() + begun * HEADER_SIZE
     house.log.append(b"s", b"p" * 100)
+    while begun and len(house.log.store.segments) == 1:
+        house.log.append(b"s", b"p" * 100)
     house.log.commit()
     house.worker.run_all()
     with pytest.raises(LogRefused, match="full"):
@@ -141,12 +147,15 @@ def test_a_purge_makes_room_on_a_full_disk_without_a_restart() -> None:
 
 @pytest.mark.parametrize("policy", [STRICT, THROUGHPUT])
 @pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_end_of_the_process_or_the_power_amid_that(policy: SyncPolicy, power: bool, seed: int) -> None:
+def test_the_end_of_the_process_or_the_power_amid_that(
+    policy: SyncPolicy, power: bool, begun: bool, seed: int
+) -> None:
     """No sequence comes again. What was deleted is there or not; a write that is cut short may cost its first."""
 
     def run(fault: Nth) -> None:
-        house = full_house(SimDisk(seed), policy)
+        house = full_house(SimDisk(seed), policy, begun)
         house.disk.toxics.append(fault)
         try:
             house.log.purge()
@@ -164,11 +173,13 @@ def test_the_end_of_the_process_or_the_power_amid_that(policy: SyncPolicy, power
     assert len(list(every_crash(run))) > 3
 
 
-def test_every_call_that_fails_amid_that() -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_every_call_that_fails_amid_that(begun: bool) -> None:
     """A sync that fails is final, COMMIT-3; else it is tried again."""
 
     def run(fault: Nth) -> None:
-        house = full_house()
+        house = full_house(begun=begun)
+        last_seq = house.log.store.last_seq
         house.log.purge()
         house.disk.toxics.append(fault)
         house.log.commit()
@@ -178,7 +189,7 @@ def test_every_call_that_fails_amid_that() -> None:
             house.clock.advance(ns=FULL_DISK_RETRY_NS)
             house.log.tick()
             house.worker.run_all()
-            assert house.log.append(b"s", b"p") == 52
+            assert house.log.append(b"s", b"p") == last_seq + 1
         else:
             assert fault.hit is not None
             house.disk.size_max = 1 << 62
@@ -188,6 +199,33 @@ def test_every_call_that_fails_amid_that() -> None:
     outcomes = [outcome for _, outcome in every_failure(run)]
     assert len(outcomes) > 3
     assert all(outcome.error is None for outcome in outcomes)
+
+
+@pytest.mark.parametrize("segments", [2, 3])
+def test_where_the_open_segment_was_only_begun_the_one_before_is_emptied(segments: int) -> None:
+    """As it could not be completed, it cannot be removed either."""
+    house = House()
+    house.fill(90)
+    house.worker.run_all()
+    house.disk.size_max = house.disk.machine.used_size() + (segments - 1) * HEADER_SIZE
+    while len(house.log.store.segments) < segments:
+        house.log.append(b"s", b"p" * 100)
+    last_seq = house.log.store.last_seq
+    house.log.commit()
+    assert house.log.refusal is not None
+    house.log.purge()
+    house.log.commit()
+    assert (house.log.refusal, house.log.keeper.figures.emptied) == (None, 1)
+    house.worker.run_all()
+    assert len(house.log.store.segments) == 1
+    assert size_of(house) < KIB
+    assert house.log.append(b"s", b"p") == last_seq + 1
+    house.log.commit()
+    house.worker.run_all()
+    state = house.log.state()
+    house.crash(power=True)
+    assert house.log.state() == state
+    assert house.findings.lost == []
 
 
 def test_nothing_is_cut_off_while_anything_is_left() -> None:
