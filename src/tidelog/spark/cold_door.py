@@ -22,10 +22,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tidelog.base.errors import ColdError, ColdMissing
+from tidelog.base.errors import ColdError, ColdMissing, ConfigError
 from tidelog.client.jetstream.desk import JetStream
 from tidelog.client.jetstream.own import count_ranges
-from tidelog.cold.bucket import open_bucket
+from tidelog.cold.bucket import StoreBucket, open_bucket
 from tidelog.cold.history import History, read_history
 from tidelog.cold.scan import Group, groups
 from tidelog.spark.door import Door, Watch
@@ -70,11 +70,21 @@ class ColdDoor:
     ) -> None:
         self.reached = 0
         self._history = history
-        self._bucket = open_bucket(history.url, make=False)
+        self._opened: StoreBucket | None = None
         self._server = server
         self._headers = headers
         self._columns = (*COLUMNS, "headers") if headers else COLUMNS
         self._matcher = SubjectMatcher(subjects) if subjects else None
+
+    @property
+    def _bucket(self) -> StoreBucket:
+        """Opened when it is used: a folder of the driver need not be here, too."""
+        if self._opened is None:
+            try:
+                self._opened = open_bucket(self._history.url, make=False)
+            except ConfigError as error:
+                raise ColdError(str(error)) from None
+        return self._opened
 
     def read(self, piece: Piece, watch: Watch) -> Iterator[MessageColumns]:
         self.reached = piece.start_seq

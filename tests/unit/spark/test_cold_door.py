@@ -268,6 +268,20 @@ class Unwell(StoreBucket):
         return super().source(name)
 
 
+def test_a_folder_that_a_task_does_not_have_costs_no_rows(stage: Stage) -> None:
+    """SPARK-1: the driver saw it, and tasks are elsewhere."""
+    name = stage.stream(100)
+    url = stage.archive(name, 1, [80])
+    reader = BatchReader(read_options(stage.given(name, {"coldUrl": url}), streaming=False))
+    parts = reader.partitions()
+    (stage.folder / "cold").rename(stage.folder / "away")
+    try:
+        found = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    finally:
+        (stage.folder / "away").rename(stage.folder / "cold")
+    assert brief(found) == stage.held(name)
+
+
 def test_a_store_that_is_unwell_costs_no_rows(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """SPARK-1: what the server has, it gives."""
     name = stage.stream(300)
