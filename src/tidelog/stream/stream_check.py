@@ -330,15 +330,24 @@ def check_stream_count(around: Surroundings, name: str) -> None:
         raise failure.MAXIMUM_STREAMS_LIMIT()
 
 
+WILDCARDS = frozenset("*>")
+
+
 def check_overlap(config: StreamConfig, around: Surroundings) -> None:
     """Whether all its subjects are free."""
     subjects = [subject.encode() for subject in config.subjects]
     literals = {subject for subject in subjects if not has_wildcard(subject)}
     patterns = [subject for subject in subjects if subject not in literals]
+    # There may be many streams, and most of them begin with another token.
+    heads = {subject.partition(".")[0] for subject in config.subjects}
+    anywhere = not heads.isdisjoint(WILDCARDS)
     for other in around.configs():
         if other.name == config.name:
             continue
-        for taken in map(str.encode, other.subjects):
+        for text in other.subjects:
+            if not anywhere and (head := text.partition(".")[0]) not in heads and head not in WILDCARDS:
+                continue
+            taken = text.encode()
             rivals = subjects if has_wildcard(taken) else patterns
             if taken in literals or any(overlaps(subject, taken) for subject in rivals):
                 raise failure.STREAM_SUBJECT_OVERLAP()

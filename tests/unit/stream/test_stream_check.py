@@ -1,5 +1,6 @@
 """What is allowed in streams. The peer is asked the same, with many more, in tests/conform/jetstream."""
 
+import random
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tidelog.stream.stream_config import (
     SubjectTransform,
 )
 from tidelog.stream.surroundings import AccountLimits, ServerLimits
+from tidelog.subject.pattern import overlaps
 from unit.stream.account_fake import ROOMY, PaperAccount
 
 ORIGIN = StreamConfig(name="O", subjects=["o.>"], max_msg_size=100, allow_direct=True, max_bytes=-1)
@@ -306,3 +308,23 @@ def test_limits_of_consumers_hold_for_those_that_are_there() -> None:
             stream_to_update("S", request(consumer_limits=limits), account, lambda _: consumers)
     fits = ConsumerLimits(max_ack_pending=10, inactive_threshold=5)
     assert stream_to_update("S", request(consumer_limits=fits), account, lambda _: consumers)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_subjects_overlap_if_any_two_do(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def subject() -> str:
+        tokens = [chance.choice(["a", "b", "*"]) for _ in range(chance.randint(1, 3))]
+        return ".".join([*tokens[:-1], ">" if chance.random() < 0.2 else tokens[-1]])
+
+    for _ in range(50):
+        mine, theirs = ([subject() for _ in range(chance.randint(1, 2))] for _ in range(2))
+        around = PaperAccount(StreamConfig(name="O", subjects=theirs))
+        wanted = any(overlaps(one.encode(), other.encode()) for one in mine for other in theirs)
+        try:
+            check_overlap(StreamConfig(name="S", subjects=mine), around)
+        except ApiFailure:
+            assert wanted, (mine, theirs)
+        else:
+            assert not wanted, (mine, theirs)
