@@ -23,6 +23,7 @@ from tidelog.spark.option import read_options
 from tidelog.spark.plan import Piece
 from tidelog.spark.survey import DataLoss
 from tidelog.spark.task import read_piece
+from tidelog.testing.peer import ServerProcess, tidelog_argv
 
 
 def load(spark: Any, stage: Stage, stream: str, **options: str) -> Any:
@@ -119,6 +120,8 @@ def test_an_answer_that_breaks_off_is_asked_for_again(stage: Stage, monkeypatch:
 
 def test_blocks_that_retention_overtakes_fail_the_task(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """SPARK-3, by what the server says of the range."""
+    if stage.argv != tidelog_argv():
+        pytest.skip("only Tidelog has blocks")
     stream = stage.new_stream()
     stage.fill(stream, 100)
     created = stage.js.stream_info(stream).created
@@ -178,13 +181,7 @@ def test_messages_larger_than_any_batch_go_through_every_door(spark: Any, kind: 
 def test_very_many_tiny_messages(spark: Any, stage: Stage) -> None:
     """SPARK-1: as many rows as there are, however little is in them."""
     stream, count = stage.new_stream(), int(os.environ.get("TIDELOG_SPARK_TINY", "200000"))
-    connection = stage.js.connection
-    burst = b"PUB %b.t 1\r\nx\r\n" % stream.encode() * 50_000
-    for _ in range(count // 50_000):
-        connection.put(burst)
-        connection.flush(60)
-    while stage.js.stream_info(stream).state.messages < count:
-        connection.flush(60)
+    stage.publish([Outgoing(f"{stream}.t", b"x")] * count)
     for door in ("server", "direct"):
         frame = load(spark, stage, stream, readFrom=door, minPartitions="2")
         found = frame.selectExpr("count(*) AS n", "sum(seq) AS s", "sum(length(value)) AS v").first()
@@ -231,8 +228,6 @@ def test_wrong_passwords_are_told_at_once_and_not_shown(spark: Any, kind: str, t
 
 
 def test_a_server_without_jetstream_is_told(spark: Any, stage: Stage) -> None:
-    from tidelog.testing.peer import ServerProcess
-
     with ServerProcess(stage.argv, monitor=False) as bare:
         frame = spark.read.format("tidelog").options(servers=bare.url, stream="S")
         frame = frame.option("fetchOffset.numRetries", "2").option("fetchOffset.retryIntervalMs", "200")

@@ -92,9 +92,9 @@ def spark_session(console: Console) -> Iterator[Any]:
     from tidelog.spark.failure import told_plainly
     from tidelog.spark.local import session
 
+    console.print("Starting Spark.")
     try:
-        with console.status("Starting Spark"):
-            spark = session("tidelog demo", log="OFF", config={"spark.sql.shuffle.partitions": "2"})
+        spark = session("tidelog demo", log="OFF", config={"spark.sql.shuffle.partitions": "2"})
         try:
             with told_plainly():
                 yield spark
@@ -154,14 +154,13 @@ def run(console: Console, spark: Any, url: str, directory: Path, checkpoint: Pat
     from tidelog.spark.job.report import Report
 
     options = {"servers": url}
-    with console.status("Spark reads EVENTS, and writes totals per minute into the stream TOTALS"):
-        followed = follow(
-            spark, options, source="EVENTS", target="TOTALS", checkpoint=checkpoint, batch_rows=BATCH
-        )
-    with console.status("Spark reads EVENTS in one go, and writes a table"):
-        tabulated = tabulate(spark, options, source="EVENTS", table=directory / "minutes")
-    with console.status("Spark reports what EVENTS has"):
-        summary = Report(directory / "report", {**options, "stream": "EVENTS"}).run(spark)
+    console.print("Spark reads it in micro-batches, and writes totals per minute into the stream TOTALS.")
+    followed = follow(
+        spark, options, source="EVENTS", target="TOTALS", checkpoint=checkpoint, batch_rows=BATCH
+    )
+    console.print("Spark reads it in one go, and writes the totals as a table; then a report.")
+    tabulated = tabulate(spark, options, source="EVENTS", table=directory / "minutes")
+    summary = Report(directory / "report", {**options, "stream": "EVENTS"}).run(spark)
     expect(
         (followed.rows, tabulated.rows, summary.messages) == (EVENTS,) * 3,
         "every event once, in each of them",
