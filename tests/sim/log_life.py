@@ -459,6 +459,7 @@ class Lives:
             assert self.disk.toxics or self.disk.size_max < BOUNDLESS, (
                 "the settings are refused without a reason"
             )
+            self.promise.going.clear()
             return
         self.settings = settings
         limited(model, settings.limits)
