@@ -111,6 +111,7 @@ class Ferry:
         self._again = Backoff()
         self._stale = True  # something has happened by which there may be more to do
         self._age_due_ns = 0  # when the next segment is old enough, in wall time; 0: no one will be
+        self._syncing = False  # what follows the next husk
         self._front_seq = 0
         self._trim_due_ns = 0
         self._trim_wanted = True
@@ -383,9 +384,7 @@ class Ferry:
         hot = [one for one in log.store.segments if not one.husk]
         size = sum(one.side.size for one in hot)
         for segment in hot[:-1]:
-            end_seq = log.store.stretch_of(segment)[1]
-            # A husk is never the end of a log, so that whoever looks there needs not wait.
-            if end_seq > self.archived_seq or end_seq > log.committer.synced_seq:
+            if log.store.stretch_of(segment)[1] > self.archived_seq:
                 break
             dues = (
                 [segment.side.last_ts_ns + tiering.local_age_ns] if tiering.local_age_ns is not None else []
@@ -408,5 +407,22 @@ class Ferry:
             # When that is another way, this is told.
             self._stale = segment is not None or self.sending or self.held or self._next_job(log) is not None
             return
-        # Then something changes.
-        self.compactor.cool(segment)
+        end_seq = log.store.stretch_of(segment)[1]
+        if log.committer.synced_seq < end_seq:
+            self._await_end(log, end_seq)
+        else:
+            # Then something changes.
+            self.compactor.cool(segment)
+
+    def _await_end(self, log: Log, end_seq: int) -> None:
+        """A husk is never the end of a log, as nobody who looks there should wait: what follows is synced first."""
+        if log.committer.written_seq < end_seq:
+            self._stale = True
+        elif not self._syncing:
+            self._syncing = True
+
+            def synced() -> None:
+                self._syncing = False
+                self.on_idle(log)
+
+            log.committer.when_synced(synced)

@@ -75,8 +75,8 @@ class Keeper:
         self.compactor = Compactor(
             disk, directory, worker, clock, self.figures, self.trouble, self._rewritten
         )
-        self.eraser = Eraser(disk, worker, clock, self.figures, self.trouble, self.compactor, self._work)
-        self.ferry = Ferry(disk, directory, worker, clock, self.compactor, self.trouble, self._work)
+        self.eraser = Eraser(disk, worker, clock, self.figures, self.trouble, self.compactor, self._rewritten)
+        self.ferry = Ferry(disk, directory, worker, clock, self.compactor, self.trouble, self._rewritten)
         self._doomed: deque[Segment] = deque()  # their files are to be removed
         self._removing = False
         self._retry_ns = 0

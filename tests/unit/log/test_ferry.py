@@ -14,7 +14,7 @@ from tidelog.log.fsck import Severity, check_log
 from tidelog.log.inspection import inspect_file
 from tidelog.log.key_ring import Key, KeyRing
 from tidelog.log.log import LogRefused
-from tidelog.log.policy import STRICT
+from tidelog.log.policy import BALANCED, STRICT, THROUGHPUT, SyncPolicy
 from tidelog.log.read import Message
 from tidelog.log.settings import Limits, LogSettings
 from unit.log.house import KIB, House
@@ -284,6 +284,22 @@ def test_local_bounds() -> None:
     house.log.tick()
     house.settle()
     assert house.husks() == len(house.log.store.segments) - 1
+
+
+@pytest.mark.parametrize("policy", [THROUGHPUT, BALANCED, STRICT])
+def test_husks_are_left_whatever_the_policy_and_never_at_the_end(policy: SyncPolicy) -> None:
+    house = ColdHouse(settings=replace(SETTINGS, policy=policy))
+    house.fill(200)
+    house.settle()
+    assert house.husks() == len(house.log.store.segments) - 1
+    assert house.log.committer.synced_seq >= house.log.store.segments[-1].base_seq
+    # A segment that is complete, and nothing behind it yet.
+    house.log.store.roll()
+    house.settle()
+    assert not house.log.store.segments[-2].husk
+    house.fill(1)
+    house.settle()
+    assert house.log.store.segments[-2].husk
 
 
 def test_nothing_young_becomes_a_husk() -> None:
