@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import tidelog.spark
 from spark.stage import KINDS, Stage, argv_of
@@ -48,6 +49,12 @@ def spark(running: list[Any]) -> Any:
         tidelog.spark.session("tests", master="local[2]", config={"spark.sql.shuffle.partitions": "2"})
     )
     return running[-1].newSession()
+
+
+@pytest.fixture
+def lasting(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    """Commands end their session; here the one that runs goes on, since another takes seconds."""
+    monkeypatch.setattr(SparkSession, "stop", lambda session: None)  # noqa: ARG005
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The commands, as people give them: each starts a session of its own and ends it."""
+"""The commands, as people give them."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from spark.stage import Stage
 from tidelog.cli import command
 
 
+@pytest.mark.usefixtures("lasting")
 def test_archive_status_replay_and_report(
     stage: Stage, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,6 +40,7 @@ def test_archive_status_replay_and_report(
     assert len(pq.read_table(tmp_path / "report" / "by_subject")) == 3
 
 
+@pytest.mark.usefixtures("lasting")
 def test_what_is_wrong_is_told_in_a_line(
     stage: Stage, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

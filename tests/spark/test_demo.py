@@ -12,6 +12,7 @@ from tidelog.cli.demo import demo
 from tidelog.spark import java
 
 
+@pytest.mark.usefixtures("lasting")
 def test_events_become_totals_a_table_and_a_plot(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
