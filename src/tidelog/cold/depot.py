@@ -166,9 +166,9 @@ class ArchiveHistory:
         archive = self._sent()
         archive.manifest = archive.book.newest()
         if archive.manifest.end_seq != end_seq:
-            raise ColdForeign(
+            raise ColdError(
                 f"{archive.place.folder} ends before {archive.manifest.end_seq}, and this log has left it at {end_seq}:"
-                " somebody with a copy of it has written there; nothing is removed"
+                " somebody else has written there, and nothing is removed before that is looked into"
             )
         return archive
 

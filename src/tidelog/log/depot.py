@@ -42,7 +42,7 @@ class History(Protocol):
     def trim(self, start_seq: int, before_ns: int | None, end_seq: int) -> None:
         """Forget what ends before `start_seq`, if all of it is older than `before_ns`.
 
-        Raises ColdForeign if what is there does not end before `end_seq`: then it is not this log's alone.
+        Raises ColdError if what is there does not end before `end_seq`: somebody else may have gone on with it.
         """
 
     def remove(self, end_seq: int) -> None:

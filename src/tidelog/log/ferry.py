@@ -231,7 +231,7 @@ class Ferry:
                 self._hold_back(log)
             elif isinstance(error, TidelogError | ValueError | MemoryError):
                 # Perhaps it was done all the same, or somebody else has done something.
-                self.archived_seq = None
+                self.archived_seq, self._trim_wanted = None, True
                 self._again.failed(self.clock.monotonic_ns())
                 self._failed(error)
             else:
@@ -279,9 +279,15 @@ class Ferry:
         if doubtful is not None and not self._is_known(doubtful):
             return lambda: self._check_segment(log, doubtful)
         by_time = tiering.keep_ns and self.clock.monotonic_ns() >= self._trim_due_ns
-        if tiering.keep_ns is not None and (self._trim_wanted or by_time):
+        if tiering.keep_ns is None or not (self._trim_wanted or by_time):
+            return None
+        doubt = self._before(log)
+        if doubt is None:
             return self._trim
-        return None
+        # What is beyond all that is complete here is somebody else's.
+        if doubt is log.store.segments[-1]:
+            return None
+        return lambda: self._check_segment(log, doubt)
 
     def _before(self, log: Log) -> Segment | None:
         """What stands at the end of the history, if that may be somebody else's: nothing is put behind it then."""

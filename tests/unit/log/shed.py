@@ -95,7 +95,7 @@ class ShedHistory:
     def compare(self, end_seq: int) -> None:
         there = self.stretches[-1][1] if self.stretches else 0
         if there != end_seq:
-            raise ColdForeign(f"it ends before {there}, not {end_seq}")
+            raise ColdError(f"it ends before {there}, not {end_seq}")
 
     def seqs(self) -> list[int]:
         return [row[0] for _, _, part in self.stretches for row in rows_of(part)]

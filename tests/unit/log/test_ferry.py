@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from tidelog.base.errors import ColdForeign, ConfigError, StorageError
+from tidelog.base.errors import ConfigError, StorageError
+from tidelog.base.seqset import SequenceSet
+from tidelog.log.columns import segment_columns
 from tidelog.log.depot import Depot, Tiering
 from tidelog.log.filter import Filter
 from tidelog.log.fsck import Severity, check_log
@@ -16,6 +18,7 @@ from tidelog.log.key_ring import Key, KeyRing
 from tidelog.log.log import LogRefused
 from tidelog.log.policy import BALANCED, STRICT, THROUGHPUT, SyncPolicy
 from tidelog.log.read import Message
+from tidelog.log.record import encode_message
 from tidelog.log.settings import Limits, LogSettings
 from unit.log.house import KIB, House
 from unit.log.shed import Shed, rows_of
@@ -464,8 +467,31 @@ def test_what_somebody_else_goes_on_with_is_not_removed() -> None:
     told: list[BaseException | None] = []
     house.log.keeper.ferry.forget(told.append)
     house.shed.sender.run_all()
-    assert isinstance(told[0], ColdForeign)
+    assert "it ends before 1000" in str(told[0])
     assert not history.removed
+
+
+def test_somebody_who_has_sent_the_same_is_no_stranger() -> None:
+    """As `tidelog export` does, into the archive of the server: what is not complete yet, too."""
+    house, messages = filled(local_size=1 << 30)
+    history, end_seq = house.shed.only, house.shed.only.end_seq()
+    more = [message for message in messages if message.seq >= end_seq]
+    assert len(more) > 2
+    records = [encode_message(m.seq, m.ts_ns, m.subject, m.header, m.payload, m.expiry_ns, 7) for m in more]
+    columns, _ = segment_columns(bytes(64) + b"".join(records), 7, SequenceSet(), 1, 1000)
+    history.stretches.append((end_seq, 201, columns))
+    history.trims.clear()
+    house.log.purge(before_seq=150)
+    house.log.commit()
+    house.settle()
+    assert history.trims == []
+    house.fill(100)
+    house.settle()
+    assert house.log.keeper.ferry.foreign == ""
+    assert history.trims[-1][0] > 100
+    starts = [(start, end) for start, end, _ in history.stretches]
+    assert all(before[1] == after[0] for before, after in pairwise(starts))
+    assert starts[-1][1] > 270
 
 
 def test_what_nobody_has_looked_at_is_not_removed() -> None:
