@@ -56,6 +56,17 @@ def metric(one: Server, name: str) -> float:
     return float(found[1])
 
 
+def test_metrics_are_documented(tmp_path: Path) -> None:
+    with server(tmp_path) as one:
+        JetStream(one.connect()).create_stream(CONFIG)
+        text = (
+            urllib.request.urlopen(f"http://{one.host}:{one.monitor_port}/metrics", timeout=5).read().decode()
+        )
+    reference = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+    documented = dict(re.findall(r"^\| `(tidelog_cold_\w+)` \| (\w+) \|", reference.read_text(), re.M))
+    assert documented == dict(re.findall(r"^# TYPE (tidelog_cold_\w+) (\w+)$", text, re.M))
+
+
 def until(what: Callable[[], bool]) -> None:
     end = time.monotonic() + 20
     while not what():
