@@ -164,6 +164,8 @@ def test_metrics_are_exposed_and_documented(harbor: Harbor) -> None:
     assert re.search(r'jetstream_stream_total_messages\{[^}]*stream_name="A"[^}]*\} 3.0', text)
     assert re.search(r'jetstream_consumer_num_pending\{[^}]*consumer_name="C"[^}]*\} 3.0', text)
     section = REFERENCE.read_text(encoding="utf-8").partition("## Streams and consumers")[2]
+    # Those of the cold tier: test_cold_store.
+    section = section.partition("## The cold tier")[0]
     documented = dict(re.findall(r"^\| `(tidelog_\w+)` \| (\w+) \|", section, re.M))
     kinds = re.findall(r"^# TYPE (tidelog_(?:stream|consumer|api|storage)\w*) (\w+)$", text, re.M)
     assert documented == dict(kinds)
