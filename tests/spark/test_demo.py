@@ -26,7 +26,7 @@ def test_events_become_totals_a_table_and_a_plot(
         figure.what: figure.value for figure in demo_pipeline.pipeline_figures(Console(), nats, tmp_path)
     }
     # 9 subjects, and the last of 6 minutes goes on.
-    assert figures["totals in the table and in the stream, as the client has them"] == "54, 45"
+    assert figures["totals in the table and in the stream, each checked"] == "54, 45"
     told = capsys.readouterr().out
     assert "Revenue by minute" in told
     assert str(tmp_path / "report" / "report.png") in told

@@ -199,9 +199,7 @@ async def read_back(console: Console, url: str, nats: Any, expected: Totals) -> 
     expect((len(found), dict(found)) == (len(over), over), "each total that the client has, once, in TOTALS")
     console.print(revenue_table(dict(found)))
     return [
-        Figure(
-            "totals in the table and in the stream, as the client has them", f"{len(expected)}, {len(found)}"
-        ),
+        Figure("totals in the table and in the stream, each checked", f"{len(expected)}, {len(found)}"),
         Figure("the newest total, reading backwards, after", f"{first_s * 1000:,.1f} ms"),
     ]
 
