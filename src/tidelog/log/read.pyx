@@ -197,21 +197,14 @@ cdef class Reader:
             seq = self.next_seq
             if self.selection is not None:
                 walk = self.selection.better_walk(last_seq - seq)
-                if not walk:
+                # What is away is brought back only if it matches.
+                if not walk or self.store.is_away(seq):
                     found = self.selection.next(seq, last_seq)
                     if found != seq:
                         found = found if found else last_seq + 1
                         self.tell_lost(batch, seq, found)
                         self.next_seq = found
                         continue
-            if walk and self.selection is not None and self.store.is_away(seq):
-                # It is brought back only if it matches.
-                found = self.selection.next(seq, last_seq)
-                if found != seq:
-                    found = found if found else last_seq + 1
-                    self.tell_lost(batch, seq, found)
-                    self.next_seq = found
-                    continue
             head = self.look(seq, READ_AHEAD if walk else ALONE)
             if head == NULL or head.seq != seq:
                 # The look has found damage, or does now.
@@ -326,7 +319,7 @@ cdef class Reader:
             seq = self.next_seq
             if self.selection is not None:
                 walk = self.selection.better_walk(seq - floor_seq)
-                if not walk:
+                if not walk or self.store.is_away(seq):
                     found = self.selection.previous(seq, floor_seq)
                     if found != seq:
                         told = len(batch.facts)
@@ -334,14 +327,6 @@ cdef class Reader:
                         batch.facts[told:] = reversed(batch.facts[told:])
                         self.next_seq = found if found else floor_seq - 1
                         continue
-            if walk and self.selection is not None and self.store.is_away(seq):
-                found = self.selection.previous(seq, floor_seq)
-                if found != seq:
-                    told = len(batch.facts)
-                    self.tell_lost(batch, found + 1 if found else floor_seq, seq + 1)
-                    batch.facts[told:] = reversed(batch.facts[told:])
-                    self.next_seq = found if found else floor_seq - 1
-                    continue
             head = self.look(seq, READ_AHEAD if walk else ALONE)
             if head == NULL or head.seq != seq:
                 self.store.lose(seq)
