@@ -105,12 +105,18 @@ def read_everything(js: JetStream, last: int = COUNT) -> None:
     check(table["seq"].to_pylist(), table["payload"].to_pylist(), last)
 
 
+def with_history(one: Server) -> JetStream:
+    """A stream of which all that may go is in the cold tier."""
+    js = JetStream(one.connect())
+    js.create_stream(CONFIG)
+    fill(js)
+    settled(one)
+    return js
+
+
 def test_everything_is_read_through_the_cold_tier(tmp_path: Path) -> None:
     with server(tmp_path) as one:
-        js = JetStream(one.connect())
-        js.create_stream(CONFIG)
-        fill(js)
-        settled(one)
+        js = with_history(one)
         assert list((tmp_path / "cold" / "$G" / "S").glob("*/data/*.parquet"))
         used = js.account_info()["storage"]
         assert used < 0.4 * js.stream_info("S").state.bytes
@@ -127,10 +133,7 @@ def test_everything_is_read_through_the_cold_tier(tmp_path: Path) -> None:
 
 def test_while_the_store_is_away_everything_goes_on_that_can(tmp_path: Path) -> None:
     with server(tmp_path) as one:
-        js = JetStream(one.connect())
-        js.create_stream(CONFIG)
-        fill(js)
-        settled(one)
+        js = with_history(one)
         there, away = tmp_path / "cold" / "$G", tmp_path / "away"
         there.rename(away)
         there.write_text("in the way")
@@ -158,10 +161,7 @@ def test_a_copied_store_does_not_get_into_the_same_archive(tmp_path: Path) -> No
     """COLD-10"""
     url = (tmp_path / "bucket").as_uri()
     with server(tmp_path / "one", f'{{ url: "{url}" }}') as one:
-        js = JetStream(one.connect())
-        js.create_stream(CONFIG)
-        fill(js)
-        settled(one)
+        with_history(one)
     shutil.copytree(tmp_path / "one", tmp_path / "other")
     with (
         server(tmp_path / "one", f'{{ url: "{url}" }}') as one,
@@ -181,10 +181,7 @@ def test_a_copied_store_does_not_get_into_the_same_archive(tmp_path: Path) -> No
 
 def test_retention_and_deletion_take_the_archive_along(tmp_path: Path) -> None:
     with server(tmp_path) as one:
-        js = JetStream(one.connect())
-        js.create_stream(CONFIG)
-        fill(js)
-        settled(one)
+        js = with_history(one)
         files = lambda: sorted((tmp_path / "cold" / "$G" / "S").glob("*/data/*.parquet"))  # noqa: E731
         before = files()
         js.purge_stream("S", seq=COUNT // 2)
@@ -200,10 +197,7 @@ def test_retention_and_deletion_take_the_archive_along(tmp_path: Path) -> None:
 
 def test_a_backup_that_would_not_be_whole_is_refused(tmp_path: Path) -> None:
     with server(tmp_path) as one:
-        js = JetStream(one.connect())
-        js.create_stream(CONFIG)
-        fill(js)
-        settled(one)
+        js = with_history(one)
         with pytest.raises(ApiError, match="cold tier"):
             js.ask_document("STREAM.SNAPSHOT.S", {"deliver_subject": "nowhere"})
         with pytest.raises(ApiError, match="has schedules has to be here"):
@@ -262,10 +256,7 @@ def test_what_the_configuration_may_not_say(tmp_path: Path, cold: str, message: 
 def cold_again(directory: Path) -> None:
     """A store of which nothing is in memory."""
     with server(directory) as one:
-        js = JetStream(one.connect())
-        js.create_stream(CONFIG)
-        fill(js)
-        settled(one)
+        with_history(one)
 
 
 def fetched(js: JetStream, **config: Any) -> list[Any]:
